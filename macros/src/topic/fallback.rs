@@ -1,0 +1,62 @@
+//! What is emitted beside errors: the item, and impls that keep its uses from turning red as well.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::{LitInt, LitStr};
+
+use crate::item;
+use crate::name;
+use crate::topic::emit;
+use crate::topic::model::{Key, Model, is_topic};
+use crate::values::{Given, value_of};
+
+/// An item that can't carry the attribute, with the errors.
+pub(crate) fn item_alone(item: TokenStream, errors: Result<(), TokenStream>) -> TokenStream {
+    let mut tokens = item;
+    tokens.extend(errors.err());
+    tokens
+}
+
+/// The item with the errors, and impls in which what can't be used is replaced.
+pub(crate) fn emit(mut model: Model, errors: TokenStream) -> TokenStream {
+    if model.repeated().next().is_some() {
+        model.input.attrs.retain(|attribute| !is_topic(attribute));
+        model.item = model.input.to_token_stream();
+    }
+    complete(&mut model);
+    let mut tokens = emit::emit(&model);
+    tokens.extend(errors);
+    tokens
+}
+
+fn complete(model: &mut Model) {
+    let args = &mut model.args;
+    let good_name = value_of(args.name.as_ref()).is_some_and(|name| name::problem(&name.value()).is_none());
+    if !good_name {
+        args.name = Some(Given { value: Some(LitStr::new("invalid", model.input.ident.span())) });
+    }
+    let good_version = value_of(args.version.as_ref())
+        .is_some_and(|version| version.base10_parse::<u32>().is_ok_and(|version| version > 0));
+    if !good_version {
+        args.version = Some(Given { value: Some(LitInt::new("1", model.input.ident.span())) });
+    }
+    match &mut model.key {
+        Key::Unit => {}
+        Key::Type(ty) => {
+            if item::borrows(&*ty) {
+                model.key = Key::Unit;
+            }
+        }
+        Key::Fields(key) => {
+            let mut names = Vec::new();
+            key.retain(|field| {
+                let Some((member, declarations)) = &field.found else {
+                    return false;
+                };
+                let is_new = !names.contains(member);
+                names.push(member.clone());
+                is_new && names.len() <= 16 && !declarations.iter().any(|field| item::borrows(&field.ty))
+            });
+        }
+    }
+}

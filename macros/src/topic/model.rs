@@ -1,0 +1,129 @@
+//! The attribute joined with the item that it stands on.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::format_ident;
+use syn::ext::IdentExt;
+use syn::{Attribute, Data, DeriveInput, Field, Fields, Member, Type};
+
+use crate::item;
+use crate::paths::Paths;
+use crate::suggest;
+use crate::topic::args::{Args, KeyArg};
+use crate::values::value_of;
+use crate::words;
+
+pub(crate) struct Model {
+    pub(crate) args: Args,
+    /// The item for reading.
+    pub(crate) input: DeriveInput,
+    /// The item for emitting, as it was given.
+    pub(crate) item: TokenStream,
+    pub(crate) cfgs: Vec<TokenStream>,
+    pub(crate) paths: Paths,
+    pub(crate) key: Key,
+}
+
+pub(crate) enum Key {
+    /// The topic is one channel.
+    Unit,
+    Type(Box<Type>),
+    Fields(Vec<KeyField>),
+}
+
+/// One name in `key(..)`.
+pub(crate) struct KeyField {
+    pub(crate) written: Member,
+    /// The field that was meant, and every declaration of it: there are several under opposite `#[cfg]`s.
+    pub(crate) found: Option<(Member, Vec<Field>)>,
+}
+
+impl Model {
+    pub(crate) fn new(args: Args, input: DeriveInput, item: TokenStream) -> Self {
+        Self {
+            cfgs: item::cfgs(&input.attrs),
+            paths: Paths::new(value_of(args.krate.as_ref())),
+            key: key(&args, &input.data),
+            args,
+            input,
+            item,
+        }
+    }
+
+    /// The item's name without `r#`.
+    pub(crate) fn text(&self) -> String {
+        self.input.ident.unraw().to_string()
+    }
+
+    /// The name of the key type that `key(..)` generates.
+    pub(crate) fn key_ident(&self) -> Ident {
+        format_ident!("{}Key", self.text(), span = self.input.ident.span())
+    }
+
+    /// The attribute's own repetitions on the item.
+    pub(crate) fn repeated(&self) -> impl Iterator<Item = &Attribute> {
+        self.input.attrs.iter().filter(|attribute| is_topic(attribute))
+    }
+}
+
+/// Whether this is `#[topic(..)]`, by its last segment: the path before it can't be resolved here.
+pub(crate) fn is_topic(attribute: &Attribute) -> bool {
+    attribute.path().segments.last().is_some_and(|segment| segment.ident == words::TOPIC)
+}
+
+fn key(args: &Args, data: &Data) -> Key {
+    match &args.key {
+        None => Key::Unit,
+        Some(KeyArg::Type(given)) => given.value.clone().map_or(Key::Unit, |ty| Key::Type(Box::new(ty))),
+        Some(KeyArg::Fields(_, members)) => Key::Fields(members.iter().map(|member| key_field(member, data)).collect()),
+    }
+}
+
+fn key_field(written: &Member, data: &Data) -> KeyField {
+    let fields = match data {
+        Data::Struct(data) => &data.fields,
+        Data::Enum(_) | Data::Union(_) => &Fields::Unit,
+    };
+    let found = declarations(fields, written).or_else(|| {
+        let names: Vec<String> = names(fields);
+        let meant = suggest::nearest(&text(written), names.iter().map(String::as_str))?;
+        let field = fields.iter().find(|field| name(field).as_deref() == Some(meant))?;
+        declarations(fields, &Member::Named(field.ident.clone()?))
+    });
+    KeyField { written: written.clone(), found }
+}
+
+fn declarations(fields: &Fields, member: &Member) -> Option<(Member, Vec<Field>)> {
+    let found: Vec<Field> = match member {
+        Member::Named(_) => {
+            let text = text(member);
+            fields.iter().filter(|field| name(field).as_ref() == Some(&text)).cloned().collect()
+        }
+        Member::Unnamed(index) => match fields {
+            Fields::Unnamed(fields) => fields.unnamed.get(index.index as usize).cloned().into_iter().collect(),
+            Fields::Named(_) | Fields::Unit => Vec::new(),
+        },
+    };
+    let first = found.first()?;
+    // The field's own identifier, so that access has the hygiene of the declaration.
+    let member = first.ident.clone().map_or_else(|| member.clone(), Member::Named);
+    Some((member, found))
+}
+
+/// The names of the fields, without `r#`.
+pub(crate) fn names(fields: &Fields) -> Vec<String> {
+    let mut names: Vec<String> = fields.iter().filter_map(name).collect();
+    names.dedup();
+    names
+}
+
+fn name(field: &Field) -> Option<String> {
+    field.ident.as_ref().map(|ident| ident.unraw().to_string())
+}
+
+/// A field's name or index as text.
+pub(crate) fn text(member: &Member) -> String {
+    match member {
+        Member::Named(ident) => ident.unraw().to_string(),
+        Member::Unnamed(index) => index.index.to_string(),
+    }
+}
