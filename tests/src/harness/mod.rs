@@ -1,0 +1,31 @@
+//! Private servers and the ways to break them.
+//!
+//! | | |
+//! |---|---|
+//! | [`Server`] | one Redis or Valkey server: kill it, pause it, restart it on the same port with the same data |
+//! | [`Cluster`] | three primaries, with or without replicas: fail over, move a slot |
+//! | [`Proxy`] | stands between a client and a server: cuts, refuses, stalls, swallows replies, counts commands |
+//! | [`Tls`] | a certificate authority, a server's certificate and a client's |
+//! | [`within`], [`eventually`] | waits that end with an explanation |
+//!
+//! Everything is private to the test that starts it and is gone when the value is dropped, or when the test's process
+//! dies by whatever cause. The waits here use the runtime's clock and real sockets: don't pause the clock around them.
+
+mod binary;
+mod cluster;
+mod deadline;
+mod ports;
+mod process;
+mod proxy;
+mod resp;
+mod server;
+mod tls;
+
+pub use binary::{Binary, Kind, Missing};
+pub use cluster::{Cluster, Replicas};
+pub use deadline::{PATIENCE, eventually, within};
+pub use ports::free_ports;
+pub use proxy::{Counters, Cut, Direction, Proxy, Refusal};
+pub use resp::Value;
+pub use server::{RedisOptions, Server};
+pub use tls::Tls;

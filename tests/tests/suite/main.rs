@@ -1,0 +1,5 @@
+//! The integration tests, as one binary.
+
+#![allow(clippy::disallowed_methods, reason = "tests run on wall-clock time and spawn what they like")]
+
+mod harness;
