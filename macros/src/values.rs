@@ -18,7 +18,7 @@ pub(crate) fn value_of<T>(given: Option<&Given<T>>) -> Option<&T> {
 }
 
 pub(crate) fn string(entries: &mut Entries<'_>, entry: &Entry) -> Given<LitStr> {
-    Given { value: entries.value(entry, "a string literal", LitStr::parse) }
+    Given { value: entries.value(entry, "a string literal", <LitStr as Parse>::parse) }
 }
 
 /// A number; its range is checked where the model is.
