@@ -328,7 +328,12 @@ async fn listen(shared: Arc<Shared>, port: u16, listener: TcpListener) {
         };
         tokio::select! {
             biased;
-            () = shared.wait(stop) => listener = None,
+            () = shared.wait(stop) => {
+                // Closing alone isn't enough while another thread starts a process: until that process becomes its
+                // program it holds a copy of every socket.
+                let _ = SockRef::from(open).shutdown(Shutdown::Both);
+                listener = None;
+            }
             accepted = open.accept() => {
                 let Ok((client, _)) = accepted else { continue };
                 let id = next;

@@ -237,8 +237,10 @@ impl Server {
 
     fn configure(&self) {
         let folder = self.folder.path().display();
+        // `appendfsync no` hands each command to the kernel before its reply, which a kill doesn't undo. The default,
+        // `everysec`, puts that off while an fsync runs, and then loses commands that it has answered.
         let mut text = format!(
-            "bind 127.0.0.1\ndir {folder}\nunixsocket {socket}\nsave \"\"\nappendonly yes\n",
+            "bind 127.0.0.1\ndir {folder}\nunixsocket {socket}\nsave \"\"\nappendonly yes\nappendfsync no\n",
             socket = self.unix_socket().display(),
         );
         let port = self.port;

@@ -223,9 +223,12 @@ const VICTIM: &str = "TIDINGS_HARNESS_VICTIM";
 
 #[tokio::test]
 async fn a_server_dies_with_the_test_process() {
+    // Where the victim leaves its server's folder behind.
+    let folder = tempfile::tempdir().expect("the folder for temporary files is writable");
     let mut victim = Command::new(env::current_exe().expect("Linux says where"))
         .args(["--exact", "harness::victim", "--ignored", "--nocapture"])
         .env(VICTIM, "1")
+        .env("TMPDIR", folder.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .kill_on_drop(true)
