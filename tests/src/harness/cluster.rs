@@ -1,9 +1,16 @@
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use super::binary::Kind;
-use super::deadline::eventually;
+use super::deadline::{eventually, within};
 use super::server::{RedisOptions, Server};
 
 const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
+
+/// A little more than a server allows for a failover that it was told to do.
+const FAILOVER_TIME: Duration = Duration::from_secs(6);
 
 /// Whether the primaries of a [`Cluster`] have replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +172,15 @@ impl Cluster {
     /// Lets a replica take over a slot's primary in good order, and returns the replica when all nodes have learnt it.
     pub async fn fail_over(&mut self, slot: u16) -> usize {
         let replica = self.replica_of(slot).await;
-        self.nodes[replica].command(&["CLUSTER", "FAILOVER"]).await;
+        let node = &self.nodes[replica];
+        within(format!("node {replica} takes over slot {slot}"), async {
+            // A replica gives up after five seconds without a majority, and then has to be told again.
+            while ask(node, &["ROLE"]).await.is_ok_and(|role| role.starts_with("slave")) {
+                node.command(&["CLUSTER", "FAILOVER"]).await;
+                let _ = timeout(FAILOVER_TIME, self.has_become_primary(replica)).await;
+            }
+        })
+        .await;
         self.wait_for_primary(slot, replica).await;
         self.wait_until_ok().await;
         replica
@@ -233,6 +248,14 @@ impl Cluster {
                 }
             }
             Ok(())
+        })
+        .await;
+    }
+
+    async fn has_become_primary(&self, node: usize) {
+        eventually(format!("node {node} becomes a primary"), || async move {
+            let role = ask(&self.nodes[node], &["ROLE"]).await?;
+            role.starts_with("master").then_some(()).ok_or(role)
         })
         .await;
     }

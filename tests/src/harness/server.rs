@@ -256,11 +256,12 @@ impl Server {
             ),
         };
         if let Some(bus_port) = self.bus_port {
-            // Named, since the default, port + 10,000, may be anyone's.
+            // The bus port is named, since the default, port + 10,000, may be anyone's. A primary would wait 5 s for
+            // more replicas before it lets the first have its data.
             let _ = writeln!(
                 text,
                 "cluster-enabled yes\ncluster-port {bus_port}\ncluster-announce-ip 127.0.0.1\n\
-                 cluster-node-timeout 2000",
+                 cluster-node-timeout 2000\nrepl-diskless-sync-delay 0",
             );
         }
         if !self.options.acl.is_empty() {
