@@ -2,8 +2,10 @@
 
 use proc_macro2::{Group, Ident, Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
+use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Item, Meta, Token};
+use syn::token::{Brace, Paren};
+use syn::{Attribute, Data, DataEnum, DataStruct, DeriveInput, Field, Fields, Generics, Item, Meta, Token};
 
 use crate::errors::Errors;
 
@@ -26,6 +28,62 @@ pub(crate) fn report_other(attribute: &str, item: &TokenStream, errors: &Errors)
         }
     };
     errors.at(at, format!("`#[{attribute}]` can't stand on {kind}; put it on the struct or enum of the payload"));
+}
+
+/// The item, and the error of the syntax parser where its body can't be read.
+pub(crate) struct Read {
+    pub(crate) input: DeriveInput,
+    pub(crate) unread: Option<syn::Error>,
+}
+
+/// Reads a struct, enum or union.
+///
+/// Of a body that can't be read the head is enough for most: the compiler has reported it already, or its syntax is
+/// newer than the parser's.
+pub(crate) fn read(item: &TokenStream) -> syn::Result<Read> {
+    let error = match syn::parse2(item.clone()) {
+        Ok(input) => return Ok(Read { input, unread: None }),
+        Err(error) => error,
+    };
+    match head.parse2(item.clone()) {
+        Ok(input) => Ok(Read { input, unread: Some(error) }),
+        Err(_) => Err(error),
+    }
+}
+
+fn head(input: ParseStream<'_>) -> syn::Result<DeriveInput> {
+    let attrs = input.call(Attribute::parse_outer)?;
+    let vis = input.parse()?;
+    let data = if input.peek(Token![enum]) {
+        let enum_token = input.parse()?;
+        Data::Enum(DataEnum { enum_token, brace_token: Brace::default(), variants: Punctuated::new() })
+    } else {
+        let struct_token = input.parse()?;
+        Data::Struct(DataStruct { struct_token, fields: Fields::Unit, semi_token: None })
+    };
+    let ident = input.parse()?;
+    let mut generics: Generics = input.parse()?;
+    if input.peek(Paren) {
+        input.parse::<Group>()?;
+    }
+    generics.where_clause = input.parse()?;
+    input.parse::<TokenStream>()?;
+    Ok(DeriveInput { attrs, vis, ident, generics, data })
+}
+
+/// What keeps generated code from being reported for naming a deprecated item.
+pub(crate) fn allow_deprecated(input: &DeriveInput) -> Option<TokenStream> {
+    let fields: Vec<&Field> = match &input.data {
+        Data::Struct(data) => data.fields.iter().collect(),
+        Data::Enum(_) | Data::Union(_) => Vec::new(),
+    };
+    let variants = match &input.data {
+        Data::Enum(data) => data.variants.iter().map(|variant| &variant.attrs).collect(),
+        Data::Struct(_) | Data::Union(_) => Vec::new(),
+    };
+    let attributes = fields.iter().map(|field| &field.attrs).chain(variants).chain([&input.attrs]);
+    let is_deprecated = attributes.flatten().any(|attribute| attribute.path().is_ident("deprecated"));
+    is_deprecated.then(|| quote!(#[allow(deprecated)]))
 }
 
 /// The attributes that decide whether the thing exists, to be copied to what is generated beside it.
@@ -51,7 +109,7 @@ fn cfg(attribute: &Attribute) -> Option<TokenStream> {
 pub(crate) fn span_at(tokens: impl ToTokens) -> Span {
     let first = tokens.to_token_stream().into_iter().next();
     let at = first.map_or_else(Span::call_site, |token| token.span());
-    Span::mixed_site().located_at(at)
+    Span::call_site().located_at(at)
 }
 
 /// Whether the tokens name one of the identifiers, other than as a later part of a path.

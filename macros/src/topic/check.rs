@@ -8,11 +8,11 @@ use crate::item;
 use crate::name;
 use crate::suggest;
 use crate::topic::args::KeyArg;
-use crate::topic::model::{Key, KeyField, Model, names, text};
+use crate::topic::model::{Key, KeyField, Model, is_stable, names, text};
 use crate::values::value_of;
 
 /// As many as the runtime has tuples of key parts for.
-const MAX_KEY_FIELDS: usize = 16;
+pub(crate) const MAX_KEY_FIELDS: usize = 16;
 
 pub(crate) fn check(model: &Model, errors: &Errors) {
     stands_on_a_struct_or_enum(model, errors);
@@ -91,6 +91,10 @@ fn key_fields(model: &Model, errors: &Errors) {
     let (Some(KeyArg::Fields(list, _)), Key::Fields(key)) = (&model.args.key, &model.key) else {
         return;
     };
+    if let Some(unread) = &model.unread {
+        errors.add(unread.clone());
+        return;
+    }
     let Data::Struct(data) = &model.input.data else {
         if matches!(model.input.data, Data::Enum(_)) {
             errors.at(
@@ -142,11 +146,9 @@ fn key_field_is_new(before: &[KeyField], field: &KeyField, errors: &Errors) {
 
 /// A field that `#[cfg]` removes renumbers those behind it, which isn't known yet when this attribute is expanded.
 fn key_field_keeps_its_index(field: &KeyField, fields: &Fields, errors: &Errors) {
-    let Member::Unnamed(index) = &field.written else {
-        return;
-    };
-    let upto = fields.iter().take(index.index as usize + 1);
-    if upto.into_iter().any(|field| !item::cfgs(&field.attrs).is_empty()) {
+    if let Member::Unnamed(index) = &field.written
+        && !is_stable(index, fields)
+    {
         errors.at(index, format!("the index `{}` depends on a `#[cfg]`; name the fields of the struct", index.index));
     }
 }

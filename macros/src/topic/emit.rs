@@ -60,6 +60,7 @@ fn key(model: &Model) -> TokenStream {
 
 fn spec(model: &Model, generics: &Generics, key: &TokenStream) -> TokenStream {
     let (ident, cfgs, paths) = (&model.input.ident, &model.cfgs, &model.paths);
+    let allow = &model.allow_deprecated;
     let (parameters, arguments, clause) = generics.split_for_impl();
     let (topic_spec, declaration) = (paths.topic_spec(), paths.declaration());
     let codec = value_of(model.args.codec.as_ref()).map_or_else(|| paths.json(), ToTokens::to_token_stream);
@@ -69,6 +70,7 @@ fn spec(model: &Model, generics: &Generics, key: &TokenStream) -> TokenStream {
     quote! {
         #(#cfgs)*
         #[automatically_derived]
+        #allow
         impl #parameters #topic_spec for #ident #arguments #clause {
             type Key = #key;
             type Codec = #codec;
@@ -79,7 +81,7 @@ fn spec(model: &Model, generics: &Generics, key: &TokenStream) -> TokenStream {
 
 /// The marker that gives the publishing methods of the prelude.
 fn publish(model: &Model, generics: &Generics) -> TokenStream {
-    let (ident, cfgs) = (&model.input.ident, &model.cfgs);
+    let (ident, cfgs, allow) = (&model.input.ident, &model.cfgs, &model.allow_deprecated);
     let (parameters, arguments, clause) = generics.split_for_impl();
     let marker = match &model.key {
         Key::Fields(_) => model.paths.publish_keyed(),
@@ -88,6 +90,7 @@ fn publish(model: &Model, generics: &Generics) -> TokenStream {
     quote! {
         #(#cfgs)*
         #[automatically_derived]
+        #allow
         impl #parameters #marker for #ident #arguments #clause {}
     }
 }
@@ -95,6 +98,7 @@ fn publish(model: &Model, generics: &Generics) -> TokenStream {
 /// The inherent function that binds the declaration to a broker.
 fn binding(model: &Model, generics: &Generics) -> TokenStream {
     let (ident, vis, cfgs, paths) = (&model.input.ident, &model.input.vis, &model.cfgs, &model.paths);
+    let allow = &model.allow_deprecated;
     let (parameters, arguments, clause) = generics.split_for_impl();
     let bind = value_of(model.args.bind.as_ref()).map_or_else(|| quote!(topic), ToTokens::to_token_stream);
     let (handle, function) = match &model.key {
@@ -109,7 +113,8 @@ fn binding(model: &Model, generics: &Generics) -> TokenStream {
     );
     quote! {
         #(#cfgs)*
-        #[allow(dead_code, deprecated, single_use_lifetimes, unreachable_pub)]
+        #[allow(dead_code, single_use_lifetimes, unreachable_pub)]
+        #allow
         impl #parameters #ident #arguments #clause {
             #[doc = #what]
             ///
@@ -130,6 +135,7 @@ fn binding(model: &Model, generics: &Generics) -> TokenStream {
 fn own_key(model: &Model, generics: &Generics, fields: &[KeyField]) -> TokenStream {
     let key_type = key_type(model, fields);
     let (ident, item_cfgs, paths) = (&model.input.ident, &model.cfgs, &model.paths);
+    let allow = &model.allow_deprecated;
     let key_ident = model.key_ident();
     let (parameters, arguments, clause) = generics.split_for_impl();
     let (self_keyed, topic_spec, key_writer) = (paths.self_keyed(), paths.topic_spec(), paths.key_writer());
@@ -146,12 +152,14 @@ fn own_key(model: &Model, generics: &Generics, fields: &[KeyField]) -> TokenStre
     let made = delimited(model, &quote!(#(#cloned),*));
     let written = declarations(fields).map(|(member, field)| {
         let cfgs = cfgs(&field.attrs);
-        quote_spanned!(span_at(&field.ty)=> #(#cfgs)* #topic_key::write(&self.#member, __to);)
+        let ty = &field.ty;
+        quote_spanned!(span_at(ty)=> #(#cfgs)* <#ty as #topic_key>::write(&self.#member, __to);)
     });
     quote! {
         #key_type
         #(#item_cfgs)*
         #[automatically_derived]
+        #allow
         impl #parameters #self_keyed for #ident #arguments #clause {
             fn topic_key(&self) -> <Self as #topic_spec>::Key {
                 #key_ident #made
@@ -193,7 +201,7 @@ fn key_type(model: &Model, fields: &[KeyField]) -> TokenStream {
         #[doc = #what]
         #[derive(#topic_key, #clone, #debug, #partial_eq, #eq, #hash)]
         #renamed
-        #[allow(dead_code, deprecated, unreachable_pub)]
+        #[allow(dead_code, unreachable_pub)]
         #vis struct #key_ident #generics #body
     }
 }

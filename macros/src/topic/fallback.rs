@@ -2,12 +2,13 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{LitInt, LitStr};
+use syn::{Data, LitInt, LitStr, Member};
 
 use crate::item;
 use crate::name;
+use crate::topic::check::MAX_KEY_FIELDS;
 use crate::topic::emit;
-use crate::topic::model::{Key, Model, is_topic};
+use crate::topic::model::{Key, KeyField, Model, is_stable, is_topic};
 use crate::values::{Given, value_of};
 
 /// An item that can't carry the attribute, with the errors.
@@ -47,16 +48,26 @@ fn complete(model: &mut Model) {
                 model.key = Key::Unit;
             }
         }
-        Key::Fields(key) => {
-            let mut names = Vec::new();
-            key.retain(|field| {
-                let Some((member, declarations)) = &field.found else {
-                    return false;
-                };
-                let is_new = !names.contains(member);
-                names.push(member.clone());
-                is_new && names.len() <= 16 && !declarations.iter().any(|field| item::borrows(&field.ty))
-            });
-        }
+        Key::Fields(key) => keep_usable(key, &model.input.data),
     }
+}
+
+/// Leaves the fields that a key can be generated of.
+fn keep_usable(key: &mut Vec<KeyField>, data: &Data) {
+    let mut kept = Vec::new();
+    key.retain(|field| {
+        let Some((member, declarations)) = &field.found else {
+            return false;
+        };
+        let moves = match (member, data) {
+            (Member::Unnamed(index), Data::Struct(data)) => !is_stable(index, &data.fields),
+            _ => false,
+        };
+        let borrows = declarations.iter().any(|field| item::borrows(&field.ty));
+        if moves || borrows || kept.contains(member) || kept.len() == MAX_KEY_FIELDS {
+            return false;
+        }
+        kept.push(member.clone());
+        true
+    });
 }

@@ -18,11 +18,11 @@ use self::model::Model;
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let errors = Errors::new();
     let args = Args::parse(args, &errors);
-    let Ok(input) = syn::parse2(item.clone()) else {
+    let Ok(read) = item::read(&item) else {
         item::report_other(words::TOPIC, &item, &errors);
         return fallback::item_alone(item, errors.finish());
     };
-    let model = Model::new(args, input, item);
+    let model = Model::new(args, read, item);
     check::check(&model, &errors);
     match errors.finish() {
         Ok(()) => emit::emit(&model),

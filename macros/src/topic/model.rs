@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::format_ident;
 use syn::ext::IdentExt;
-use syn::{Attribute, Data, DeriveInput, Field, Fields, Member, Type};
+use syn::{Attribute, Data, DeriveInput, Field, Fields, Index, Member, Type};
 
 use crate::item;
 use crate::paths::Paths;
@@ -18,7 +18,10 @@ pub(crate) struct Model {
     pub(crate) input: DeriveInput,
     /// The item for emitting, as it was given.
     pub(crate) item: TokenStream,
+    /// Why the fields are unknown.
+    pub(crate) unread: Option<syn::Error>,
     pub(crate) cfgs: Vec<TokenStream>,
+    pub(crate) allow_deprecated: Option<TokenStream>,
     pub(crate) paths: Paths,
     pub(crate) key: Key,
 }
@@ -38,8 +41,11 @@ pub(crate) struct KeyField {
 }
 
 impl Model {
-    pub(crate) fn new(args: Args, input: DeriveInput, item: TokenStream) -> Self {
+    pub(crate) fn new(args: Args, read: item::Read, item: TokenStream) -> Self {
+        let item::Read { input, unread } = read;
         Self {
+            unread,
+            allow_deprecated: item::allow_deprecated(&input),
             cfgs: item::cfgs(&input.attrs),
             paths: Paths::new(value_of(args.krate.as_ref())),
             key: key(&args, &input.data),
@@ -107,6 +113,11 @@ fn declarations(fields: &Fields, member: &Member) -> Option<(Member, Vec<Field>)
     // The field's own identifier, so that access has the hygiene of the declaration.
     let member = first.ident.clone().map_or_else(|| member.clone(), Member::Named);
     Some((member, found))
+}
+
+/// Whether no `#[cfg]` can renumber a tuple struct's field.
+pub(crate) fn is_stable(index: &Index, fields: &Fields) -> bool {
+    fields.iter().take(index.index as usize + 1).all(|field| item::cfgs(&field.attrs).is_empty())
 }
 
 /// The names of the fields, without `r#`.

@@ -30,6 +30,7 @@ pub(crate) fn emit(model: &Model) -> TokenStream {
 
 pub(crate) fn implementation(model: &Model, generics: &Generics, body: &Body) -> TokenStream {
     let (ident, cfgs, paths) = (&model.input.ident, &model.cfgs, &model.paths);
+    let allow = &model.allow_deprecated;
     let (parameters, arguments, clause) = generics.split_for_impl();
     let (topic_key, key_writer, key_reader) = (paths.topic_key(), paths.key_writer(), paths.key_reader());
     let (result, key_error) = (paths.result(), paths.key_error());
@@ -37,6 +38,7 @@ pub(crate) fn implementation(model: &Model, generics: &Generics, body: &Body) ->
     quote! {
         #(#cfgs)*
         #[automatically_derived]
+        #allow
         impl #parameters #topic_key for #ident #arguments #clause {
             type Parts = #parts;
             fn write(&self, __to: &mut #key_writer<'_>) {
@@ -51,10 +53,10 @@ pub(crate) fn implementation(model: &Model, generics: &Generics, body: &Body) ->
 
 fn of_struct(model: &Model, fields: &Fields) -> Body {
     let (topic_key, result) = (model.paths.topic_key(), model.paths.result());
-    let written = fields
-        .members()
-        .zip(fields)
-        .map(|(member, field)| quote_spanned!(span_at(&field.ty)=> #topic_key::write(&self.#member, __to);));
+    let written = fields.members().zip(fields).map(|(member, field)| {
+        let ty = &field.ty;
+        quote_spanned!(span_at(ty)=> <#ty as #topic_key>::write(&self.#member, __to);)
+    });
     let read = fields.iter().map(|field| {
         let ty = &field.ty;
         let value = quote_spanned!(span_at(ty)=> <#ty as #topic_key>::read(__from)?);
@@ -70,7 +72,7 @@ fn of_struct(model: &Model, fields: &Fields) -> Body {
     };
     let types: Vec<&Type> = fields.iter().map(|field| &field.ty).collect();
     let parts = if let (Fields::Unnamed(_), [inner]) = (fields, types.as_slice()) {
-        quote!(<#inner as #topic_key>::Parts)
+        quote_spanned!(span_at(inner)=> <#inner as #topic_key>::Parts)
     } else {
         quote!((#(#types,)*))
     };

@@ -13,6 +13,7 @@ use crate::values::value_of;
 pub(crate) struct Model {
     pub(crate) input: DeriveInput,
     pub(crate) cfgs: Vec<TokenStream>,
+    pub(crate) allow_deprecated: Option<TokenStream>,
     pub(crate) paths: Paths,
     /// The variants of an enum.
     pub(crate) variants: Vec<Variant>,
@@ -30,6 +31,7 @@ impl Model {
     pub(crate) fn new(input: DeriveInput, errors: &Errors) -> Self {
         let args = ContainerArgs::parse(&input.attrs, errors);
         Self {
+            allow_deprecated: item::allow_deprecated(&input),
             cfgs: item::cfgs(&input.attrs),
             paths: Paths::new(value_of(args.krate.as_ref())),
             variants: variants(&input.data, errors),

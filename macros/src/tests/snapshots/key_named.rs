@@ -2,8 +2,8 @@
 impl ::tidings::TopicKey for OrderKey {
     type Parts = (Region, u64);
     fn write(&self, __to: &mut ::tidings::key::KeyWriter<'_>) {
-        ::tidings::TopicKey::write(&self.region, __to);
-        ::tidings::TopicKey::write(&self.r#type, __to);
+        <Region as ::tidings::TopicKey>::write(&self.region, __to);
+        <u64 as ::tidings::TopicKey>::write(&self.r#type, __to);
     }
     fn read(
         __from: &mut ::tidings::key::KeyReader<'_>,

@@ -6,7 +6,7 @@ where
 {
     type Parts = <T::Bar as ::bus::TopicKey>::Parts;
     fn write(&self, __to: &mut ::bus::key::KeyWriter<'_>) {
-        ::bus::TopicKey::write(&self.0, __to);
+        <T::Bar as ::bus::TopicKey>::write(&self.0, __to);
     }
     fn read(
         __from: &mut ::bus::key::KeyReader<'_>,

@@ -2,8 +2,8 @@
 impl ::tidings::TopicKey for Pair {
     type Parts = (u8, String);
     fn write(&self, __to: &mut ::tidings::key::KeyWriter<'_>) {
-        ::tidings::TopicKey::write(&self.0, __to);
-        ::tidings::TopicKey::write(&self.1, __to);
+        <u8 as ::tidings::TopicKey>::write(&self.0, __to);
+        <String as ::tidings::TopicKey>::write(&self.1, __to);
     }
     fn read(
         __from: &mut ::tidings::key::KeyReader<'_>,

@@ -13,7 +13,7 @@ impl ::tidings::TopicSpec for OrderPlaced {
 }
 #[automatically_derived]
 impl ::tidings::PublishKeyed for OrderPlaced {}
-#[allow(dead_code, deprecated, single_use_lifetimes, unreachable_pub)]
+#[allow(dead_code, single_use_lifetimes, unreachable_pub)]
 impl OrderPlaced {
     /// Binds the topic `invalid` version 1 to a broker.
     ///
@@ -41,7 +41,7 @@ impl OrderPlaced {
     ::tidings::__private::core::cmp::Eq,
     ::tidings::__private::core::hash::Hash
 )]
-#[allow(dead_code, deprecated, unreachable_pub)]
+#[allow(dead_code, unreachable_pub)]
 struct OrderPlacedKey {
     /// The payload's field `region`.
     region: String,
@@ -57,8 +57,8 @@ impl ::tidings::SelfKeyed for OrderPlaced {
         }
     }
     fn write_key(&self, __to: &mut ::tidings::key::KeyWriter<'_>) {
-        ::tidings::TopicKey::write(&self.region, __to);
-        ::tidings::TopicKey::write(&self.order, __to);
+        <String as ::tidings::TopicKey>::write(&self.region, __to);
+        <u64 as ::tidings::TopicKey>::write(&self.order, __to);
     }
 }
 ::core::compile_error! {

@@ -20,7 +20,7 @@ impl<'a, T: Foo, const N: usize> ::tidings::PublishTopic for P<'a, T, N>
 where
     T: Clone,
 {}
-#[allow(dead_code, deprecated, single_use_lifetimes, unreachable_pub)]
+#[allow(dead_code, single_use_lifetimes, unreachable_pub)]
 impl<'a, T: Foo, const N: usize> P<'a, T, N>
 where
     T: Clone,

@@ -32,7 +32,7 @@ where
     Id<N>: ::tidings::TopicKey + ::tidings::__private::core::clone::Clone,
     Vec<T>: ::tidings::TopicKey + ::tidings::__private::core::clone::Clone,
 {}
-#[allow(dead_code, deprecated, single_use_lifetimes, unreachable_pub)]
+#[allow(dead_code, single_use_lifetimes, unreachable_pub)]
 impl<'a, T: Foo<U> + Bar, U, const N: usize> P<'a, T, U, N>
 where
     T: Clone,
@@ -67,7 +67,7 @@ where
     ::tidings::__private::core::cmp::Eq,
     ::tidings::__private::core::hash::Hash
 )]
-#[allow(dead_code, deprecated, unreachable_pub)]
+#[allow(dead_code, unreachable_pub)]
 pub struct PKey<T: Bar, const N: usize>(
     /// The payload's field `2`.
     pub Id<N>,
@@ -92,7 +92,7 @@ where
         )
     }
     fn write_key(&self, __to: &mut ::tidings::key::KeyWriter<'_>) {
-        ::tidings::TopicKey::write(&self.2, __to);
-        ::tidings::TopicKey::write(&self.0, __to);
+        <Id<N> as ::tidings::TopicKey>::write(&self.2, __to);
+        <Vec<T> as ::tidings::TopicKey>::write(&self.0, __to);
     }
 }

@@ -23,7 +23,7 @@ impl facade::tidings::TopicSpec for OrderPlaced {
 #[automatically_derived]
 impl facade::tidings::PublishKeyed for OrderPlaced {}
 #[cfg_attr(a, cfg(b))]
-#[allow(dead_code, deprecated, single_use_lifetimes, unreachable_pub)]
+#[allow(dead_code, single_use_lifetimes, unreachable_pub)]
 impl OrderPlaced {
     /// Binds the topic `orders.placed` version 1 to a broker.
     ///
@@ -53,7 +53,7 @@ impl OrderPlaced {
     facade::tidings::__private::core::hash::Hash
 )]
 #[topic_key(crate = facade::tidings)]
-#[allow(dead_code, deprecated, unreachable_pub)]
+#[allow(dead_code, unreachable_pub)]
 pub(super) struct OrderPlacedKey {
     #[cfg(feature = "a")]
     /// The payload's field `region`.
@@ -77,8 +77,10 @@ impl facade::tidings::SelfKeyed for OrderPlaced {
         }
     }
     fn write_key(&self, __to: &mut facade::tidings::key::KeyWriter<'_>) {
-        #[cfg(feature = "a")] facade::tidings::TopicKey::write(&self.region, __to);
-        #[cfg(not(feature = "a"))] facade::tidings::TopicKey::write(&self.region, __to);
-        facade::tidings::TopicKey::write(&self.r#type, __to);
+        #[cfg(feature = "a")]
+        <String as facade::tidings::TopicKey>::write(&self.region, __to);
+        #[cfg(not(feature = "a"))]
+        <u8 as facade::tidings::TopicKey>::write(&self.region, __to);
+        <u64 as facade::tidings::TopicKey>::write(&self.r#type, __to);
     }
 }

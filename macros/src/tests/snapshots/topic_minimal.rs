@@ -13,7 +13,7 @@ impl ::tidings::TopicSpec for OrderPlaced {
 }
 #[automatically_derived]
 impl ::tidings::PublishTopic for OrderPlaced {}
-#[allow(dead_code, deprecated, single_use_lifetimes, unreachable_pub)]
+#[allow(dead_code, single_use_lifetimes, unreachable_pub)]
 impl OrderPlaced {
     /// Binds the topic `orders.placed` version 1 to a broker.
     ///

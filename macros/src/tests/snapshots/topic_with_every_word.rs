@@ -17,7 +17,7 @@ impl ::bus::tidings::TopicSpec for Event {
 #[automatically_derived]
 impl ::bus::tidings::PublishTopic for Event {}
 #[cfg(feature = "a")]
-#[allow(dead_code, deprecated, single_use_lifetimes, unreachable_pub)]
+#[allow(dead_code, single_use_lifetimes, unreachable_pub)]
 impl Event {
     /// Binds the topic `a` version 16 to a broker.
     ///
