@@ -1,7 +1,7 @@
 //! The code that `#[derive(TopicKey)]` generates.
 
-use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Data, Fields, Generics, Type, parse_quote};
 
@@ -72,11 +72,21 @@ fn of_struct(model: &Model, fields: &Fields) -> Body {
     };
     let types: Vec<&Type> = fields.iter().map(|field| &field.ty).collect();
     let parts = if let (Fields::Unnamed(_), [inner]) = (fields, types.as_slice()) {
-        quote_spanned!(span_at(inner)=> <#inner as #topic_key>::Parts)
+        parts_of(inner, &topic_key)
     } else {
         quote!((#(#types,)*))
     };
     Body { parts, write: quote!(#(#written)*), read: quote!(#result::Ok(#made)) }
+}
+
+/// The parts of a newtype's field, in the very place of its type, so that one that is no key is reported once.
+fn parts_of(inner: &Type, topic_key: &TokenStream) -> TokenStream {
+    let mut spans = inner.to_token_stream().into_iter().map(|token| token.span());
+    let first = spans.next().unwrap_or_else(Span::call_site);
+    let last = spans.last().unwrap_or(first);
+    let open = quote_spanned!(first=> <);
+    let close = quote_spanned!(last=> >::Parts);
+    quote!(#open #inner as #topic_key #close)
 }
 
 fn of_enum(model: &Model) -> Body {
