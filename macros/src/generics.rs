@@ -7,7 +7,7 @@ use quote::ToTokens;
 use syn::punctuated::Punctuated;
 use syn::{GenericParam, Generics, Token, Type, TypeParamBound, WherePredicate};
 
-use crate::item::{mentions, mentions_lifetime};
+use crate::item::{mentions, mentions_lifetime, mentions_self};
 
 /// The names of the type and const parameters.
 pub(crate) fn parameters(generics: &Generics) -> Vec<&Ident> {
@@ -50,10 +50,6 @@ pub(crate) fn narrowed(generics: &Generics, types: &[&Type]) -> Generics {
             .collect();
     }
     narrowed
-}
-
-fn mentions_self(tokens: &TokenStream) -> bool {
-    mentions(tokens, &[&Ident::new("Self", proc_macro2::Span::call_site())])
 }
 
 /// The generics with a predicate more for each field type that depends on a parameter.

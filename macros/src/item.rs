@@ -112,6 +112,11 @@ pub(crate) fn span_at(tokens: impl ToTokens) -> Span {
     Span::call_site().located_at(at)
 }
 
+/// Whether the tokens name `Self`, which is another type in what is generated beside the item.
+pub(crate) fn mentions_self(tokens: impl ToTokens) -> bool {
+    mentions(tokens, &[&Ident::new("Self", Span::call_site())])
+}
+
 /// Whether the tokens name one of the identifiers, other than as a later part of a path.
 pub(crate) fn mentions(tokens: impl ToTokens, names: &[&Ident]) -> bool {
     any_token(

@@ -170,6 +170,11 @@ fn wrong_places() {
         &["an enum has no fields to make a key of; write `key = Type` with a type that derives `TopicKey`"],
     );
     topic_gives(
+        &format!("{good}, key(a)"),
+        "struct S { a: <Self as T>::A }",
+        &["the type of the field `a` names `Self`; write the payload's name there"],
+    );
+    topic_gives(
         &format!("{good}, key(2)"),
         "struct S(u8, u16);",
         &["the payload has no field `2`; the fields are numbered from 0 to 1"],

@@ -113,6 +113,7 @@ fn key_fields(model: &Model, errors: &Errors) {
             _ => key_field_is_unknown(field, &data.fields, errors),
         }
         key_field_is_owned(field, errors);
+        key_field_names_no_self(field, errors);
     }
     if let Some(first_too_many) = key.get(MAX_KEY_FIELDS) {
         errors.at(
@@ -161,6 +162,21 @@ fn key_field_is_owned(field: &KeyField, errors: &Errors) {
                 format!(
                     "a key is owned, but the field `{}` borrows; write `key = Type` with an owned type",
                     text(&field.written),
+                ),
+            );
+        }
+    }
+}
+
+/// The key type would copy the words, but they mean the payload.
+fn key_field_names_no_self(field: &KeyField, errors: &Errors) {
+    for declaration in field.found.iter().flat_map(|(_, declarations)| declarations) {
+        if item::mentions_self(&declaration.ty) {
+            errors.at(
+                &field.written,
+                format!(
+                    "the type of the field `{}` names `Self`; write the payload's name there",
+                    text(&field.written)
                 ),
             );
         }

@@ -63,8 +63,8 @@ fn keep_usable(key: &mut Vec<KeyField>, data: &Data) {
             (Member::Unnamed(index), Data::Struct(data)) => !is_stable(index, &data.fields),
             _ => false,
         };
-        let borrows = declarations.iter().any(|field| item::borrows(&field.ty));
-        if moves || borrows || kept.contains(member) || kept.len() == MAX_KEY_FIELDS {
+        let unfit = declarations.iter().any(|field| item::borrows(&field.ty) || item::mentions_self(&field.ty));
+        if moves || unfit || kept.contains(member) || kept.len() == MAX_KEY_FIELDS {
             return false;
         }
         kept.push(member.clone());
