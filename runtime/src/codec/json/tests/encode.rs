@@ -65,6 +65,13 @@ fn nan_and_infinities_are_refused_everywhere() {
         One(f64, f64),
     }
 
+    struct FloatKey(f64);
+    impl Serialize for FloatKey {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_map([(self.0, 1)])
+        }
+    }
+
     for x in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         #[expect(clippy::cast_possible_truncation, reason = "all of them stay what they are")]
         let y = x as f32;
@@ -82,13 +89,6 @@ fn nan_and_infinities_are_refused_everywhere() {
             refused(&Adjacent::One(0.0, x)),
         ];
         assert!(kinds.iter().all(|kind| *kind == Kind::NotFinite), "{kinds:?}");
-    }
-
-    struct FloatKey(f64);
-    impl Serialize for FloatKey {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_map([(self.0, 1)])
-        }
     }
     assert_eq!(refused(&FloatKey(f64::NAN)), Kind::NotFinite);
     assert_eq!(encode(&FloatKey(0.5)).unwrap(), r#"{"0.5":1}"#);
