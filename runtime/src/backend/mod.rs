@@ -1,0 +1,7 @@
+//! The adapters, one for each messaging system.
+
+mod memory;
+#[cfg(feature = "redis")]
+mod redis;
+
+pub use memory::Memory;

@@ -1,0 +1,232 @@
+//! The broker: it owns callbacks, subscriptions and limits, and borrows its backend.
+
+mod brokers;
+mod caught;
+mod config;
+mod host;
+mod limits;
+mod stats;
+mod tracker;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use std::any::TypeId;
+
+use crate::address::{Namespace, check_declaration};
+use crate::capability::{Backend, Checked, Wanted};
+use crate::declaration::{Declaration, Kind};
+use crate::error::{Error, ErrorKind, Operation, Outcome};
+use crate::topic::Bound;
+
+pub use brokers::{Brokers, BrokersBuilder};
+pub use config::Config;
+pub use host::Host;
+pub use limits::Limits;
+pub use stats::Stats;
+
+pub(crate) use caught::caught;
+pub(crate) use tracker::{Entry, Tracked};
+
+/// Declarations bound to one backend, with everything that runs for them. Clones are the same broker.
+///
+/// Dropping the last clone closes connections behind; [`close`](Self::close) waits for it.
+pub struct Broker<B: Backend> {
+    pub(crate) inner: Arc<Inner<B>>,
+}
+
+pub(crate) struct Inner<B: Backend> {
+    pub(crate) system: &'static str,
+    pub(crate) client: B::Client,
+    pub(crate) host: Host,
+    namespace: Namespace,
+    bound: Mutex<HashMap<(Kind, &'static str, u32), (TypeId, Arc<Bound>)>>,
+    subscriptions: Mutex<Vec<Weak<dyn End>>>,
+}
+
+/// A subscription as its broker sees it.
+pub(crate) trait End: Send + Sync {
+    /// Ends it with `Closed` and lets the backend go.
+    fn end(&self);
+}
+
+impl<B: Backend> Broker<B> {
+    /// Builds a broker. It does no I/O and spawns nothing; [`check`](Self::check) or the first operation connects.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` with every limit out of its bounds and every setting that the backend can't honour.
+    pub fn new(backend: B, config: Config) -> Result<Self, Error> {
+        let system = backend.system();
+        let mut problems = config.limits.problems();
+        let host = Host::new(config.limits, config.random);
+        let client = match backend.client(host.clone()) {
+            Ok(client) if problems.is_empty() => client,
+            Ok(_) => return Err(invalid(system, &problems)),
+            Err(more) => {
+                problems.extend(more);
+                return Err(invalid(system, &problems));
+            }
+        };
+        let inner = Inner {
+            system,
+            client,
+            host,
+            namespace: config.namespace,
+            bound: Mutex::default(),
+            subscriptions: Mutex::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Returns the namespace that starts every address.
+    #[must_use]
+    pub fn namespace(&self) -> &Namespace {
+        &self.inner.namespace
+    }
+
+    /// Returns the limits.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        self.inner.host.limits()
+    }
+
+    /// Connects, and reports what the server is and what the bound declarations can't have there.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`, `Refused` (credentials among others), `Timeout` after `deadline`, or `Closed`.
+    pub async fn check(&self, deadline: Duration) -> Result<Checked, Error> {
+        let inner = &*self.inner;
+        let error = |kind| Error::new(kind, Operation::Check).on(inner.system);
+        let _place = inner.host.shared().admit().await.map_err(error)?;
+        let topics = lock(&inner.bound).values().map(|(_, bound)| bound.address.clone()).collect();
+        let asked = B::check(&inner.client, Wanted { topics });
+        let checked = inner.host.within_time(deadline, Outcome::NotApplied, asked).await;
+        checked.map_err(|failed| Error::of_backend(failed, Operation::Check).on(inner.system))
+    }
+
+    /// Counts what runs, without I/O.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::of(self.inner.host.shared(), self.inner.host.is_closing())
+    }
+
+    /// Stops new work, cancels what runs, and returns when every owned task, callback and subscription has exited.
+    ///
+    /// It can be called again, and by many at once; each call waits for itself.
+    ///
+    /// # Errors
+    ///
+    /// `StillRunning` after `deadline`, with the names of what is left, which goes on ending. `Reentrant` from inside
+    /// one of the broker's own callbacks.
+    ///
+    /// # Cancel safety
+    ///
+    /// A close that is dropped midway has begun: the broker takes no new work. Call it again to wait for the rest.
+    pub async fn close(&self, deadline: Duration) -> Result<(), Error> {
+        let inner = &*self.inner;
+        let shared = inner.host.shared();
+        let error = |kind| Error::new(kind, Operation::Close).on(inner.system);
+        if shared.is_inside() {
+            return Err(
+                error(ErrorKind::Reentrant).detail("return from the callback first, or close from another task")
+            );
+        }
+        shared.start_closing();
+        let ended = async {
+            // A set-up that was under way when closing began may add its subscription until it is gone.
+            inner.end_subscriptions();
+            B::close(&inner.client).await;
+            shared.tracker.none_left(&[Tracked::SettingUp]).await;
+            inner.end_subscriptions();
+            shared.operations_ended().await;
+            shared.tracker.none_left(&Tracked::ALL).await;
+        };
+        match tokio::time::timeout(deadline, ended).await {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                let mut left = shared.tracker.names();
+                let operations = shared.operations();
+                if operations > 0 {
+                    left.push(format!("{operations} operations"));
+                }
+                Err(error(ErrorKind::StillRunning).detail(format!("still running: {}", left.join(", "))))
+            }
+        }
+    }
+
+    /// Finds or makes what a declaration is bound to. Another type under the same name is refused.
+    pub(crate) fn bind(&self, declaration: Declaration, payload: TypeId) -> Result<Arc<Bound>, Error> {
+        let inner = &*self.inner;
+        let error = |kind| Error::new(kind, Operation::Bind).about(declaration, inner.system);
+        check_declaration(&declaration).map_err(|wrong| error(ErrorKind::Invalid).detail(wrong.to_string()))?;
+        if inner.host.is_closing() {
+            return Err(error(ErrorKind::Closed));
+        }
+        let mut bound = lock(&inner.bound);
+        let identity = (declaration.kind(), declaration.name(), declaration.version());
+        if let Some((holder, bound)) = bound.get(&identity) {
+            return if *holder == payload {
+                Ok(bound.clone())
+            } else {
+                Err(error(ErrorKind::Duplicate).detail("give one of the two another name or version"))
+            };
+        }
+        let most = inner.host.limits().declarations;
+        if bound.len() >= most {
+            return Err(
+                error(ErrorKind::Overloaded).detail(format!("{most} declarations are bound; raise `declarations`"))
+            );
+        }
+        let new = Arc::new(Bound::new(declaration, &inner.namespace));
+        bound.insert(identity, (payload, new.clone()));
+        Ok(new)
+    }
+}
+
+impl<B: Backend> Inner<B> {
+    pub(crate) fn register(&self, subscription: Weak<dyn End>) {
+        let mut subscriptions = lock(&self.subscriptions);
+        // Amortised: the list is swept when it would grow.
+        if subscriptions.len() == subscriptions.capacity() {
+            subscriptions.retain(|subscription| subscription.strong_count() > 0);
+        }
+        subscriptions.push(subscription);
+    }
+
+    fn end_subscriptions(&self) {
+        let subscriptions = std::mem::take(&mut *lock(&self.subscriptions));
+        for subscription in subscriptions {
+            if let Some(subscription) = subscription.upgrade() {
+                subscription.end();
+            }
+        }
+    }
+}
+
+fn invalid(system: &'static str, problems: &[String]) -> Error {
+    Error::new(ErrorKind::Invalid, Operation::Build).on(system).detail(problems.join("; "))
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // No code that can panic runs under the crate's locks; what a waker does is not ours to poison them with.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<B: Backend> Clone for Broker<B> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<B: Backend> std::fmt::Debug for Broker<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Broker")
+            .field("backend", &self.inner.system)
+            .field("namespace", &self.inner.namespace)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

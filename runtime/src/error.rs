@@ -1,0 +1,385 @@
+//! One error type: which operation on which declaration and backend, and whether it may have happened.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::capability::BackendError;
+use crate::declaration::Declaration;
+
+/// A boxed error of anyone's.
+pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
+
+/// Whether a failed operation may have happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It did not happen: nothing was sent, or it was refused as a whole.
+    NotApplied,
+    /// It was sent and the answer was lost: it may have happened.
+    Unknown,
+}
+
+/// Why a subscription ended. It sticks: every later receive says the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The subscription's buffer reached its bound of messages or bytes.
+    Overflow,
+    /// The connection was lost, or the server stopped answering.
+    Disconnected,
+    /// A payload or key didn't decode.
+    Malformed,
+    /// A payload was larger than the subscription takes.
+    TooLarge,
+    /// The broker was closed.
+    Closed,
+}
+
+impl Cause {
+    /// Returns the word that stands for the cause in logs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Overflow => "overflow",
+            Self::Disconnected => "disconnected",
+            Self::Malformed => "malformed",
+            Self::TooLarge => "too_large",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Overflow => "its buffer overflowed",
+            Self::Disconnected => "the connection was lost",
+            Self::Malformed => "a message didn't decode",
+            Self::TooLarge => "a payload was too large",
+            Self::Closed => "the broker was closed",
+        })
+    }
+}
+
+/// What kind of thing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The broker is closed or closing. Permanent.
+    Closed,
+    /// A name, key, option or argument breaks a rule. Permanent.
+    Invalid,
+    /// Another type is bound under the same kind, name and version. Permanent.
+    Duplicate,
+    /// The call was made from inside a callback that it would have to wait for. Permanent.
+    Reentrant,
+    /// A callback or a task panicked. Permanent.
+    Panicked,
+    /// A callback returned an error, which is the source. Permanent.
+    Callback,
+    /// The payload didn't encode. Permanent.
+    Encode,
+    /// The payload is over the limit for publishing. Permanent.
+    TooLarge,
+    /// No place came free in time, or every subscription is taken.
+    Overloaded,
+    /// The operation's timeout passed.
+    Timeout,
+    /// The server can't be reached, or the connection broke.
+    Unavailable,
+    /// The server refused: rights, memory, state.
+    Refused,
+    /// The backend can't do what was asked. Permanent.
+    Unsupported,
+    /// One message didn't decode; the subscription goes on.
+    Malformed,
+    /// The subscription ended, with its cause.
+    Ended(Cause),
+    /// The deadline of a close passed; the text names what still runs.
+    StillRunning,
+}
+
+impl ErrorKind {
+    /// Returns the word that stands for the kind in logs (`error.type`).
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Invalid => "invalid",
+            Self::Duplicate => "duplicate",
+            Self::Reentrant => "reentrant",
+            Self::Panicked => "panicked",
+            Self::Callback => "callback",
+            Self::Encode => "encode",
+            Self::TooLarge => "too_large",
+            Self::Overloaded => "overloaded",
+            Self::Timeout => "timeout",
+            Self::Unavailable => "unavailable",
+            Self::Refused => "refused",
+            Self::Unsupported => "unsupported",
+            Self::Malformed => "malformed",
+            Self::Ended(cause) => cause.word(),
+            Self::StillRunning => "still_running",
+        }
+    }
+}
+
+/// The operation that an error is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Building a broker or a registry.
+    Build,
+    /// Binding a declaration.
+    Bind,
+    /// Asking the server what it allows.
+    Check,
+    /// Publishing one message or several.
+    Publish,
+    /// Setting up a subscription.
+    Subscribe,
+    /// Taking a message from a subscription.
+    Receive,
+    /// Running a supervision.
+    Supervise,
+    /// Closing a broker.
+    Close,
+}
+
+impl Operation {
+    /// Returns the word that stands for the operation in messages and logs (`messaging.operation.name`).
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Build => "build",
+            Self::Bind => "bind",
+            Self::Check => "check",
+            Self::Publish => "publish",
+            Self::Subscribe => "subscribe",
+            Self::Receive => "receive",
+            Self::Supervise => "supervise",
+            Self::Close => "close",
+        }
+    }
+}
+
+/// An error of any operation: its kind, what it was about, whether it may have happened, and its source.
+///
+/// It holds no payload, key or credential, and is cheap to clone.
+#[derive(Clone)]
+pub struct Error {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    kind: ErrorKind,
+    operation: Operation,
+    declaration: Option<Declaration>,
+    backend: Option<&'static str>,
+    outcome: Outcome,
+    detail: Option<Box<str>>,
+    source: Option<BoxError>,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, operation: Operation) -> Self {
+        Self::build(Inner {
+            kind,
+            operation,
+            declaration: None,
+            backend: None,
+            outcome: Outcome::NotApplied,
+            detail: None,
+            source: None,
+        })
+    }
+
+    pub(crate) fn of_backend(failed: BackendError, operation: Operation) -> Self {
+        let error = Self::new(failed.kind, operation).outcome_of(failed.outcome);
+        match failed.source {
+            Some(source) => error.source_of(source),
+            None => error,
+        }
+    }
+
+    fn build(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Changes an error that nobody else holds yet; every caller has just made it.
+    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            change(inner);
+        }
+        self
+    }
+
+    pub(crate) fn about(self, declaration: Declaration, backend: &'static str) -> Self {
+        self.with(|inner| {
+            inner.declaration = Some(declaration);
+            inner.backend = Some(backend);
+        })
+    }
+
+    pub(crate) fn on(self, backend: &'static str) -> Self {
+        self.with(|inner| inner.backend = Some(backend))
+    }
+
+    pub(crate) fn detail(self, detail: impl Into<String>) -> Self {
+        self.with(|inner| inner.detail = Some(detail.into().into_boxed_str()))
+    }
+
+    pub(crate) fn source_of(self, source: impl Into<BoxError>) -> Self {
+        self.with(|inner| inner.source = Some(source.into()))
+    }
+
+    pub(crate) fn outcome_of(self, outcome: Outcome) -> Self {
+        self.with(|inner| inner.outcome = outcome)
+    }
+
+    /// Returns the kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// Returns the operation that failed.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        self.inner.operation
+    }
+
+    /// Returns the declaration that the operation was about, if it was about one.
+    #[must_use]
+    pub fn declaration(&self) -> Option<Declaration> {
+        self.inner.declaration
+    }
+
+    /// Returns the name of the backend's messaging system, if one was involved.
+    #[must_use]
+    pub fn backend(&self) -> Option<&'static str> {
+        self.inner.backend
+    }
+
+    /// Says whether the operation may have happened.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.inner.outcome
+    }
+
+    /// Returns why the subscription ended, where the kind is [`ErrorKind::Ended`].
+    #[must_use]
+    pub fn cause(&self) -> Option<Cause> {
+        match self.inner.kind {
+            ErrorKind::Ended(cause) => Some(cause),
+            _ => None,
+        }
+    }
+
+    /// Says whether the same call can succeed later without a change.
+    ///
+    /// It doesn't say that a retry is safe: see [`outcome`](Self::outcome). A publish with an unknown outcome that is
+    /// repeated may be heard twice.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self.inner.kind,
+            ErrorKind::Overloaded
+                | ErrorKind::Timeout
+                | ErrorKind::Unavailable
+                | ErrorKind::Refused
+                | ErrorKind::Malformed
+                | ErrorKind::Ended(Cause::Overflow | Cause::Disconnected | Cause::Malformed | Cause::TooLarge)
+                | ErrorKind::StillRunning
+        )
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.inner;
+        f.write_str(inner.operation.word())?;
+        if let Some(declaration) = inner.declaration {
+            write!(f, " `{declaration}`")?;
+        }
+        if let Some(backend) = inner.backend {
+            write!(f, " on {backend}")?;
+        }
+        f.write_str(": ")?;
+        match inner.kind {
+            ErrorKind::Closed => f.write_str("the broker is closed")?,
+            ErrorKind::Invalid => f.write_str("invalid")?,
+            ErrorKind::Duplicate => f.write_str("another type is bound under this name and version")?,
+            ErrorKind::Reentrant => f.write_str("called from inside a callback that it would wait for")?,
+            ErrorKind::Panicked => f.write_str("panicked")?,
+            ErrorKind::Callback => f.write_str("a callback failed")?,
+            ErrorKind::Encode => f.write_str("the payload can't be encoded")?,
+            ErrorKind::TooLarge => f.write_str("the payload is too large")?,
+            ErrorKind::Overloaded => f.write_str("overloaded")?,
+            ErrorKind::Timeout => f.write_str("timed out")?,
+            ErrorKind::Unavailable => f.write_str("the server is unavailable")?,
+            ErrorKind::Refused => f.write_str("the server refused")?,
+            ErrorKind::Unsupported => f.write_str("unsupported")?,
+            ErrorKind::Malformed => f.write_str("a message didn't decode")?,
+            ErrorKind::Ended(cause) => write!(f, "the subscription ended: {cause}")?,
+            ErrorKind::StillRunning => f.write_str("the deadline passed")?,
+        }
+        if let Some(detail) = &inner.detail {
+            write!(f, "; {detail}")?;
+        }
+        if inner.outcome == Outcome::Unknown {
+            f.write_str("; it may have happened")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.inner;
+        f.debug_struct("Error")
+            .field("kind", &inner.kind)
+            .field("operation", &inner.operation)
+            .field("declaration", &inner.declaration.map(|declaration| declaration.to_string()))
+            .field("backend", &inner.backend)
+            .field("outcome", &inner.outcome)
+            .field("detail", &inner.detail)
+            .field("source", &inner.source)
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.inner.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// An error of a callback: any error, by `?`.
+///
+/// It implements no `std::error::Error` itself, so that every type that does converts into it.
+pub struct HandlerError(BoxError);
+
+impl HandlerError {
+    pub(crate) fn into_inner(self) -> BoxError {
+        self.0
+    }
+}
+
+impl<E: Into<BoxError>> From<E> for HandlerError {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl fmt::Debug for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}

@@ -1,0 +1,176 @@
+//! Spans and events under OpenTelemetry's messaging names. Never a payload, key or credential.
+//!
+//! Everything goes to the target `tidings`. Operations are spans at `DEBUG`, single messages events at `TRACE`, causes
+//! and gaps events at `WARN`. Without a subscriber each costs one comparison.
+
+use std::future::Future;
+
+use tracing::{debug_span, Instrument, Span};
+
+use crate::declaration::Declaration;
+use crate::error::{Cause, Error, Outcome};
+use crate::topic::{Ended, Gap, Heard};
+
+/// What an operation's span records at its end.
+pub(crate) trait Told {
+    fn tell(&self, span: &Span);
+}
+
+impl Told for Heard {
+    fn tell(&self, span: &Span) {
+        if let Some(count) = self.count() {
+            span.record("tidings.heard", count);
+        }
+    }
+}
+
+impl Told for Vec<Result<Heard, Error>> {
+    fn tell(&self, span: &Span) {
+        span.record("tidings.failed", self.iter().filter(|outcome| outcome.is_err()).count());
+    }
+}
+
+macro_rules! operation {
+    ($operation:literal, $type:literal, $kind:literal, $declaration:expr, $system:expr, $count:expr) => {
+        debug_span!(
+            target: "tidings",
+            $operation,
+            "otel.kind" = $kind,
+            "messaging.system" = $system,
+            "messaging.destination.name" = %$declaration,
+            "messaging.operation.name" = $operation,
+            "messaging.operation.type" = $type,
+            messaging.batch.message_count = $count,
+            "tidings.outcome" = tracing::field::Empty,
+            "tidings.heard" = tracing::field::Empty,
+            "tidings.failed" = tracing::field::Empty,
+            "error.type" = tracing::field::Empty,
+        )
+    };
+}
+
+async fn told<T, R>(span: Span, operation: impl Future<Output = Result<T, Error>>, tell: R) -> Result<T, Error>
+where
+    R: FnOnce(&T, &Span),
+{
+    if span.is_none() {
+        return operation.await;
+    }
+    let result = operation.instrument(span.clone()).await;
+    match &result {
+        Ok(done) => {
+            span.record("tidings.outcome", "applied");
+            tell(done, &span);
+        }
+        Err(failed) => {
+            span.record("tidings.outcome", outcome(failed));
+            span.record("error.type", failed.kind().word());
+        }
+    }
+    result
+}
+
+fn outcome(error: &Error) -> &'static str {
+    match error.outcome() {
+        Outcome::NotApplied => "not_applied",
+        Outcome::Unknown => "unknown",
+    }
+}
+
+pub(crate) fn publish<T: Told>(
+    declaration: Declaration,
+    system: &'static str,
+    count: usize,
+    operation: impl Future<Output = Result<T, Error>>,
+) -> impl Future<Output = Result<T, Error>> {
+    let span = operation!("publish", "send", "producer", declaration, system, count);
+    told(span, operation, T::tell)
+}
+
+pub(crate) async fn subscribe<T>(
+    declaration: Declaration,
+    system: &'static str,
+    operation: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let span = operation!("subscribe", "receive", "client", declaration, system, 0_usize);
+    told(span, operation, |_, _| ()).await
+}
+
+/// Puts a callback into a span of its own, so that what it logs and starts belongs to it.
+pub(crate) fn process<F: Future>(
+    declaration: Declaration,
+    system: &'static str,
+    callback: F,
+) -> impl Future<Output = F::Output> {
+    callback.instrument(operation!("process", "process", "consumer", declaration, system, 1_usize))
+}
+
+macro_rules! event {
+    ($level:ident, $declaration:expr, $system:expr, $operation:literal, { $($fields:tt)* }, $message:literal) => {
+        tracing::event!(
+            target: "tidings",
+            tracing::Level::$level,
+            {
+                "messaging.system" = $system,
+                "messaging.destination.name" = %$declaration,
+                "messaging.operation.name" = $operation,
+                $($fields)*
+            },
+            $message
+        )
+    };
+}
+
+pub(crate) fn received(declaration: Declaration, system: &'static str, bytes: usize) {
+    event!(TRACE, declaration, system, "receive", { "messaging.message.body.size" = bytes }, "received");
+}
+
+/// A message on a channel that lies below a prefix without being one of the topic's.
+pub(crate) fn foreign(declaration: Declaration, system: &'static str) {
+    event!(
+        DEBUG, declaration, system, "receive", {},
+        "a message came on a channel with another number of segments, which is none of this topic's"
+    );
+}
+
+pub(crate) fn malformed(declaration: Declaration, system: &'static str, failed: &Error) {
+    event!(
+        WARN, declaration, system, "receive", { "error.type" = Cause::Malformed.word(), reason = %failed },
+        "a message didn't decode"
+    );
+}
+
+pub(crate) fn ended(declaration: Declaration, system: &'static str, cause: Cause, detail: Option<&str>) {
+    if cause == Cause::Closed {
+        event!(DEBUG, declaration, system, "receive", {}, "the subscription ended with its broker");
+    } else {
+        event!(
+            WARN, declaration, system, "receive", { "error.type" = cause.word(), reason = detail },
+            "the subscription ended"
+        );
+    }
+}
+
+pub(crate) fn attempt_failed(declaration: Declaration, system: &'static str, failed: &Error) {
+    event!(
+        WARN, declaration, system, "supervise", { "error.type" = failed.kind().word(), reason = %failed },
+        "couldn't subscribe; trying again"
+    );
+}
+
+pub(crate) fn gap(declaration: Declaration, system: &'static str, gap: &Gap) {
+    let lasted = u64::try_from(gap.lasted.as_millis()).unwrap_or(u64::MAX);
+    event!(
+        WARN, declaration, system, "supervise",
+        { "error.type" = gap.cause.word(), "tidings.attempts" = gap.attempts, "tidings.gap_ms" = lasted },
+        "delivery resumed after a gap"
+    );
+}
+
+pub(crate) fn supervision_ended(declaration: Declaration, system: &'static str, ended: Ended) {
+    event!(DEBUG, declaration, system, "supervise", { "tidings.outcome" = ?ended }, "the supervision ended");
+}
+
+pub(crate) fn task_panicked(name: &'static str) {
+    tracing::error!(target: "tidings", task = name, "a task panicked; what it served is told by its own ending");
+}

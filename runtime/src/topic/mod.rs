@@ -1,0 +1,23 @@
+//! Topics: typed, ephemeral fan-out over a backend with `PubSub`.
+
+mod bound;
+mod convenience;
+mod feed;
+mod handle;
+mod keyed;
+mod options;
+mod publish;
+mod subscribe;
+mod subscription;
+pub(crate) mod supervise;
+
+pub use convenience::{PublishKeyed, PublishTopic, SubscribeTopic};
+pub use feed::{Feed, FeedEnded};
+pub use handle::Topic;
+pub use keyed::KeyedTopic;
+pub use options::{OnMalformed, SubscribeOptions};
+pub use publish::Heard;
+pub use subscription::{KeyedSubscription, Subscription};
+pub use supervise::{Ended, Gap, Stop, Supervise, SupervisePolicy};
+
+pub(crate) use bound::Bound;

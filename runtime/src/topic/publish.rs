@@ -1,0 +1,187 @@
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+
+use bytes::Bytes;
+
+use super::Topic;
+use crate::capability::{BackendError, Outgoing, PubSub};
+use crate::codec::{Encode, EncodeErrorKind};
+use crate::declaration::TopicSpec;
+use crate::error::{Error, ErrorKind, Operation, Outcome};
+use crate::key::{KeyWriter, TopicKey};
+use crate::telemetry;
+
+/// How many heard a publish, as the authority counted; `None` where it doesn't.
+///
+/// Memory counts subscriptions. Redis counts the deliveries that it made: a connection with an exact and a matching
+/// pattern subscription counts twice, and the subscriptions of one broker share a connection. Redis Cluster counts
+/// only one node's clients, so the count is `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Heard {
+    count: Option<u64>,
+}
+
+impl Heard {
+    /// Returns the count. Zero is success: nobody was there.
+    #[must_use]
+    pub fn count(self) -> Option<u64> {
+        self.count
+    }
+}
+
+impl fmt::Display for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count {
+            Some(count) => write!(f, "{count}"),
+            None => f.write_str("uncounted"),
+        }
+    }
+}
+
+impl<T: TopicSpec, B: PubSub> Topic<T, B> {
+    /// Publishes one event under a key, once, and returns how many heard it.
+    ///
+    /// Key and event are encoded at once, before the future is polled, so it borrows neither. Publish is never retried.
+    ///
+    /// # Errors
+    ///
+    /// `Encode`, `TooLarge` and `Invalid` (a key over its limit) come before anything is sent; so do `Overloaded` and
+    /// `Closed` with the outcome `NotApplied`. `Timeout`, `Unavailable` and `Refused` say by their
+    /// [`outcome`](Error::outcome) whether the message may have gone out.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, the message may or may not go out.
+    pub fn publish<'a>(
+        &'a self,
+        key: &T::Key,
+        event: &T,
+    ) -> impl Future<Output = Result<Heard, Error>> + Send + use<'a, T, B>
+    where
+        T::Codec: Encode<T>,
+    {
+        self.send(self.encode(|to| key.write(to), event))
+    }
+
+    /// Publishes several events in order, as one operation, and returns each one's own outcome in that order.
+    ///
+    /// An event that can't be encoded fails alone; the others go out. An empty batch does nothing.
+    ///
+    /// # Errors
+    ///
+    /// `Overloaded`, `Closed` and `Invalid` (more than `batch_messages`) concern the whole batch, of which nothing was
+    /// sent then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, any of the messages may or may not go out.
+    pub fn publish_all<'a, 'e, I>(
+        &'a self,
+        events: I,
+    ) -> impl Future<Output = Result<Vec<Result<Heard, Error>>, Error>> + Send + use<'a, 'e, T, B, I>
+    where
+        I: IntoIterator<Item = (&'e T::Key, &'e T)>,
+        T: 'e,
+        T::Key: 'e,
+        T::Codec: Encode<T>,
+    {
+        self.send_all(events.into_iter().map(|(key, event)| self.encode(|to| key.write(to), event)).collect())
+    }
+
+    pub(super) fn encode(&self, write_key: impl FnOnce(&mut KeyWriter<'_>), event: &T) -> Result<Outgoing, Error>
+    where
+        T::Codec: Encode<T>,
+    {
+        let limits = self.broker.limits();
+        let channel = self.bound.channel(limits.key_bytes, write_key).map_err(|bytes| {
+            let detail = format!("the key has {bytes} bytes; `key_bytes` is {}", limits.key_bytes);
+            self.error(ErrorKind::Invalid, Operation::Publish).detail(detail)
+        })?;
+        let payload = encoded(|to| T::Codec::encode(event, to, limits.publish_bytes)).map_err(|wrong| {
+            let kind = match wrong.kind() {
+                EncodeErrorKind::TooLarge { .. } => ErrorKind::TooLarge,
+                _ => ErrorKind::Encode,
+            };
+            self.error(kind, Operation::Publish).detail(wrong.to_string()).source_of(wrong)
+        })?;
+        Ok(Outgoing { channel, payload })
+    }
+
+    pub(super) fn send<'a>(
+        &'a self,
+        message: Result<Outgoing, Error>,
+    ) -> impl Future<Output = Result<Heard, Error>> + Send + use<'a, T, B> {
+        telemetry::publish(self.bound.declaration, self.broker.inner.system, 1, async move {
+            let inner = &*self.broker.inner;
+            let message = message?;
+            let _place = inner.host.shared().admit().await.map_err(|kind| self.error(kind, Operation::Publish))?;
+            self.heard(B::publish(&inner.client, message).await)
+        })
+    }
+
+    pub(super) fn send_all<'a>(
+        &'a self,
+        messages: Vec<Result<Outgoing, Error>>,
+    ) -> impl Future<Output = Result<Vec<Result<Heard, Error>>, Error>> + Send + use<'a, T, B> {
+        telemetry::publish(self.bound.declaration, self.broker.inner.system, messages.len(), async move {
+            let inner = &*self.broker.inner;
+            let most = inner.host.limits().batch_messages;
+            if messages.len() > most {
+                let detail = format!("{} messages; `batch_messages` is {most}, so publish in several", messages.len());
+                return Err(self.error(ErrorKind::Invalid, Operation::Publish).detail(detail));
+            }
+            let _place = inner.host.shared().admit().await.map_err(|kind| self.error(kind, Operation::Publish))?;
+            let mut outgoing = Vec::with_capacity(messages.len());
+            // Where a message could be encoded its place is taken by the backend's answer.
+            let mut outcomes: Vec<_> = messages
+                .into_iter()
+                .map(|message| match message {
+                    Ok(message) => {
+                        outgoing.push(message);
+                        None
+                    }
+                    Err(error) => Some(Err(error)),
+                })
+                .collect();
+            if outgoing.is_empty() {
+                return Ok(outcomes.into_iter().flatten().collect());
+            }
+            let mut answers = B::publish_all(&inner.client, outgoing).await.into_iter();
+            for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_none()) {
+                let unanswered = || Err(BackendError::new(ErrorKind::Unavailable, Outcome::Unknown));
+                *outcome = Some(self.heard(answers.next().unwrap_or_else(unanswered)));
+            }
+            Ok(outcomes.into_iter().flatten().collect())
+        })
+    }
+
+    fn heard(&self, answer: Result<Option<u64>, BackendError>) -> Result<Heard, Error> {
+        match answer {
+            Ok(count) => Ok(Heard { count }),
+            Err(failed) => Err(Error::of_backend(failed, Operation::Publish)
+                .about(self.bound.declaration, self.broker.inner.system)),
+        }
+    }
+}
+
+/// Encodes into a buffer that the thread reuses, and copies out what it holds: one allocation of the right size.
+fn encoded<E>(encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<Bytes, E> {
+    /// Above this a copy costs more than an allocation, and the thread shouldn't keep so much.
+    const KEPT_BYTES: usize = 16 << 10;
+    thread_local! {
+        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    BUFFER.with(|buffer| {
+        // A payload's own `Serialize` may publish; the inner publish then takes a buffer of its own.
+        let mut own = Vec::new();
+        let mut borrowed = buffer.try_borrow_mut();
+        let buffer = borrowed.as_deref_mut().unwrap_or(&mut own);
+        buffer.clear();
+        encode(buffer)?;
+        if buffer.capacity() > KEPT_BYTES {
+            return Ok(Bytes::from(std::mem::take(buffer)));
+        }
+        Ok(Bytes::copy_from_slice(buffer))
+    })
+}

@@ -1,0 +1,308 @@
+use std::future::{poll_fn, Future};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::time::Instant;
+
+use super::backoff::Backoff;
+use super::source::{KeysUnder, OneKey, SomeKeys, Source};
+use super::{Ended, Gap, Stop, SupervisePolicy};
+use crate::broker::{caught, Host, Tracked};
+use crate::capability::{PatternPubSub, PubSub};
+use crate::declaration::TopicSpec;
+use crate::error::{Cause, Error, ErrorKind, HandlerError, Operation};
+use crate::key::{PrefixOf, TopicKey};
+use crate::telemetry;
+use crate::topic::Topic;
+
+/// A supervision that is ready to run: [`Topic::supervise`] and its siblings make one.
+#[must_use = "a supervision does nothing until `run` is awaited"]
+#[derive(Debug)]
+pub struct Supervise<F, S = ()> {
+    source: F,
+    policy: SupervisePolicy,
+    state: S,
+    stop: Option<Stop>,
+}
+
+impl<T: TopicSpec, B: PubSub> Topic<T, B> {
+    /// Supervises one key: handles its events, and after an interruption subscribes again and tells the gap.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tidings::{Broker, Config, Gap, Namespace, Stop, SupervisePolicy, backend::Memory, topic};
+    /// #[topic(name = "orders.placed", version = 1, key = u64)]
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct OrderPlaced { cents: i64 }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let broker = Broker::new(Memory::new(), Config::new(Namespace::new("shop", "test")?))?;
+    /// let placed = OrderPlaced::topic(&broker)?;
+    /// let stop = Stop::new();
+    /// let supervision = placed.supervise(&7, SupervisePolicy::default()).with(stop.clone()).until(&stop).run(
+    ///     async |event, stop| {
+    ///         assert_eq!(event.cents, 990);
+    ///         stop.stop();
+    ///         Ok(())
+    ///     },
+    ///     async |gap: Gap, _| Err(format!("lost something: {gap}").into()),
+    /// );
+    /// let publish = async {
+    ///     while placed.publish(&7, &OrderPlaced { cents: 990 }).await?.count() != Some(1) {
+    ///         tokio::task::yield_now().await;
+    ///     }
+    ///     Ok::<_, tidings::Error>(())
+    /// };
+    /// let (ended, published) = tokio::join!(supervision, publish);
+    /// assert_eq!(ended?, tidings::Ended::Stopped);
+    /// published?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn supervise(&self, key: &T::Key, policy: SupervisePolicy) -> Supervise<OneKey<T, B>> {
+        let channel = self.channel(|to| key.write(to));
+        Supervise::new(OneKey { topic: self.clone(), channel }, policy)
+    }
+
+    /// Supervises several keys; the handler is given `(key, event)`.
+    pub fn supervise_keys<'k>(
+        &self,
+        first: &T::Key,
+        rest: impl IntoIterator<Item = &'k T::Key>,
+        policy: SupervisePolicy,
+    ) -> Supervise<SomeKeys<T, B>>
+    where
+        T::Key: 'k,
+    {
+        let channels = self.channels(first, rest);
+        Supervise::new(SomeKeys { topic: self.clone(), channels }, policy)
+    }
+
+    /// Supervises every key; the handler is given `(key, event)`.
+    pub fn supervise_all(&self, policy: SupervisePolicy) -> Supervise<KeysUnder<T, B>>
+    where
+        B: PatternPubSub,
+    {
+        let prefix = Ok(self.bound.address.clone());
+        Supervise::new(KeysUnder { topic: self.clone(), prefix }, policy)
+    }
+
+    /// Supervises every key that starts with these parts; the handler is given `(key, event)`.
+    pub fn supervise_under<P>(&self, prefix: P, policy: SupervisePolicy) -> Supervise<KeysUnder<T, B>>
+    where
+        B: PatternPubSub,
+        P: PrefixOf<<T::Key as TopicKey>::Parts>,
+    {
+        let prefix = self.channel(|to| prefix.write_prefix(to)).map(Arc::from);
+        Supervise::new(KeysUnder { topic: self.clone(), prefix }, policy)
+    }
+}
+
+impl<F> Supervise<F> {
+    fn new(source: F, policy: SupervisePolicy) -> Self {
+        Self { source, policy, state: (), stop: None }
+    }
+}
+
+impl<F, S> Supervise<F, S> {
+    /// Gives the callbacks a state, cloned for each call. Without it they are given `()`.
+    pub fn with<N: Clone + Send>(self, state: N) -> Supervise<F, N> {
+        Supervise { source: self.source, policy: self.policy, state, stop: self.stop }
+    }
+
+    /// Ends the supervision when the token is pulled.
+    pub fn until(mut self, stop: &Stop) -> Self {
+        self.stop = Some(stop.clone());
+        self
+    }
+}
+
+impl<F: Source, S: Clone + Send> Supervise<F, S> {
+    /// Runs until it is stopped or dropped, the broker closes, or a callback fails.
+    ///
+    /// One callback runs at a time. After an interruption it backs off, subscribes again, and once the new
+    /// subscription is ready and before anything is delivered calls `gap` with the first cause and the failed
+    /// attempts; `gap` is the place to read state again. A first subscribe that fails counts as an interruption. With
+    /// [`OnMalformed::Report`](crate::OnMalformed::Report) a malformed message is a gap of its own, without a new
+    /// subscription.
+    ///
+    /// # Errors
+    ///
+    /// `Callback` with the callback's error as the source, `Panicked`, or what makes subscribing again pointless:
+    /// `Invalid`, `Duplicate`, `Reentrant`, `Unsupported`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it unsubscribes behind and cancels a callback under way. So does closing the broker; a stop token lets
+    /// the callback finish.
+    pub async fn run<H, HandleFuture, G, GapFuture>(self, handle: H, gap: G) -> Result<Ended, Error>
+    where
+        H: Fn(F::Event, S) -> HandleFuture + Send + Sync,
+        HandleFuture: Future<Output = Result<(), HandlerError>> + Send + 'static,
+        G: Fn(Gap, S) -> GapFuture + Send + Sync,
+        GapFuture: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        let topic = self.source.topic();
+        let problems = self.policy.problems();
+        if !problems.is_empty() {
+            return Err(topic.error(ErrorKind::Invalid, Operation::Supervise).detail(problems.join("; ")));
+        }
+        let host = &topic.broker.inner.host;
+        let (declaration, system) = (topic.bound.declaration, topic.broker.inner.system);
+        let _entry = host.shared().tracker.enter(Tracked::Callback, format!("supervision of `{declaration}`"));
+
+        let handle = |event| {
+            let (handle, state) = (&handle, self.state.clone());
+            async move { handle(event, state).await }
+        };
+        let tell = |told: Gap| {
+            telemetry::gap(declaration, system, &told);
+            let (gap, state) = (&gap, self.state.clone());
+            async move { gap(told, state).await }
+        };
+        let mut ends = Ends::new(host, self.stop.as_ref());
+        let mut backoff = Backoff::new(self.policy);
+        let mut interruption: Option<Interruption> = None;
+        let ended = 'run: loop {
+            match ends.first(self.source.open()).await {
+                Err(ended) => break ended,
+                Ok(Err(failed)) if failed.kind() == ErrorKind::Closed => break Ended::Closed,
+                Ok(Err(failed)) if !failed.is_transient() => return Err(failed),
+                Ok(Err(failed)) => {
+                    telemetry::attempt_failed(declaration, system, &failed);
+                    interruption.get_or_insert_with(|| Interruption::new(Cause::Disconnected, &failed)).attempts += 1;
+                }
+                Ok(Ok(mut subscription)) => {
+                    if let Some(interruption) = interruption.take()
+                        && let Some(ended) = call(topic, &mut ends, tell(interruption.over())).await?
+                    {
+                        break ended;
+                    }
+                    let since = Instant::now();
+                    interruption = loop {
+                        let received = match ends.first(F::receive(&mut subscription)).await {
+                            Ok(received) => received,
+                            Err(ended) => break 'run ended,
+                        };
+                        let called = match received {
+                            Ok(event) => call(topic, &mut ends, handle(event)).await?,
+                            Err(ended) => match ended.cause() {
+                                Some(Cause::Closed) => break 'run Ended::Closed,
+                                Some(cause) => break Some(Interruption::new(cause, &ended)),
+                                None => {
+                                    let told = Interruption::new(Cause::Malformed, &ended).over();
+                                    call(topic, &mut ends, tell(told)).await?
+                                }
+                            },
+                        };
+                        if let Some(ended) = called {
+                            break 'run ended;
+                        }
+                    };
+                    if since.elapsed() >= self.policy.stable_after {
+                        backoff.start_over();
+                    }
+                }
+            }
+            if let Err(ended) = ends.first(tokio::time::sleep(backoff.wait(host.random()))).await {
+                break ended;
+            }
+        };
+        telemetry::supervision_ended(declaration, system, ended);
+        Ok(ended)
+    }
+}
+
+/// Runs one callback, unless the broker closes meanwhile.
+async fn call<T: TopicSpec, B: PubSub>(
+    topic: &Topic<T, B>,
+    ends: &mut Ends<'_>,
+    callback: impl Future<Output = Result<(), HandlerError>>,
+) -> Result<Option<Ended>, Error> {
+    let inner = &*topic.broker.inner;
+    let callback = telemetry::process(topic.bound.declaration, inner.system, caught(callback));
+    match ends.unless_closed(inner.host.shared().inside(callback)).await {
+        None => Ok(Some(Ended::Closed)),
+        Some(Ok(Ok(()))) => Ok(None),
+        Some(Ok(Err(failed))) => {
+            Err(topic.error(ErrorKind::Callback, Operation::Supervise).source_of(failed.into_inner()))
+        }
+        Some(Err(panic)) => {
+            let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+            Err(topic.error(ErrorKind::Panicked, Operation::Supervise).detail(said.unwrap_or("with a value that is no text")))
+        }
+    }
+}
+
+/// An interruption that isn't over yet.
+struct Interruption {
+    cause: Cause,
+    detail: Arc<str>,
+    attempts: u32,
+    began: Instant,
+}
+
+impl Interruption {
+    fn new(cause: Cause, error: &Error) -> Self {
+        Self { cause, detail: error.to_string().into(), attempts: 0, began: Instant::now() }
+    }
+
+    fn over(self) -> Gap {
+        let Self { cause, detail, attempts, began } = self;
+        Gap { cause, detail: Some(detail), attempts, lasted: began.elapsed() }
+    }
+}
+
+/// What ends a supervision from outside. Once either has been reported it isn't asked again.
+struct Ends<'a> {
+    host: &'a Host,
+    closing: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+    stop: Option<(&'a Stop, Pin<Box<dyn Future<Output = ()> + Send + 'a>>)>,
+}
+
+impl<'a> Ends<'a> {
+    fn new(host: &'a Host, stop: Option<&'a Stop>) -> Self {
+        let stop = stop.map(|stop| (stop, Box::pin(stop.stopped()) as _));
+        Self { host, closing: Box::pin(host.closing()), stop }
+    }
+
+    /// Awaits a step, unless the broker closes or the token is pulled before it is ready.
+    async fn first<T>(&mut self, step: impl Future<Output = T>) -> Result<T, Ended> {
+        tokio::pin!(step);
+        poll_fn(|cx| {
+            // A step that is always ready must not hide the ends, which cost a look each.
+            if self.host.is_closing() {
+                return Poll::Ready(Err(Ended::Closed));
+            }
+            if self.stop.as_ref().is_some_and(|(stop, _)| stop.is_stopped()) {
+                return Poll::Ready(Err(Ended::Stopped));
+            }
+            if let Poll::Ready(done) = step.as_mut().poll(cx) {
+                return Poll::Ready(Ok(done));
+            }
+            if self.closing.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(Ended::Closed));
+            }
+            match &mut self.stop {
+                Some((_, stopped)) => stopped.as_mut().poll(cx).map(|()| Err(Ended::Stopped)),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Awaits a callback, unless the broker closes before it is ready.
+    async fn unless_closed<T>(&mut self, callback: impl Future<Output = T>) -> Option<T> {
+        tokio::pin!(callback);
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = callback.as_mut().poll(cx) {
+                return Poll::Ready(Some(done));
+            }
+            self.closing.as_mut().poll(cx).map(|()| None)
+        })
+        .await
+    }
+}
