@@ -143,16 +143,8 @@ impl<'a> KeyReader<'a> {
         let Some(rest) = self.rest else {
             return Err(KeyError::foreign("is missing").at(self.segment));
         };
-        let segment = match rest.split_once('.') {
-            Some((segment, rest)) => {
-                self.rest = Some(rest);
-                segment
-            }
-            None => {
-                self.rest = None;
-                rest
-            }
-        };
+        let (segment, rest) = rest.split_once('.').map_or((rest, None), |(segment, rest)| (segment, Some(rest)));
+        self.rest = rest;
         unescape(segment).map_err(|error| error.at(self.segment))
     }
 
@@ -172,7 +164,8 @@ pub(crate) fn encode<K: TopicKey>(key: &K, to: &mut String) {
 /// Reads the text behind the topic's own address. What it accepts encodes to the same text again.
 pub(crate) fn decode<K: TopicKey>(text: &str) -> Result<K, KeyError> {
     let mut reader = KeyReader::new(text)?;
-    let key = K::read(&mut reader).map_err(|error| if error.segment == 0 { error.at(reader.segment) } else { error })?;
+    let key =
+        K::read(&mut reader).map_err(|error| if error.segment == 0 { error.at(reader.segment) } else { error })?;
     reader.finish()?;
     let mut again = String::with_capacity(text.len());
     encode(&key, &mut again);
@@ -365,6 +358,9 @@ mod tests {
             assert_eq!(decoded.is_ok(), text == ".%", "{text}");
         }
         assert!(decode::<()>(".a").is_err());
-        assert_eq!(decode::<String>(".a%").unwrap_err().to_string(), "key segment 1 has a `%` without two upper-case hex digits");
+        assert_eq!(
+            decode::<String>(".a%").unwrap_err().to_string(),
+            "key segment 1 has a `%` without two upper-case hex digits"
+        );
     }
 }

@@ -43,7 +43,9 @@ pub(crate) fn check_declaration(declaration: &Declaration) -> Result<(), NameErr
         };
         let stands = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         if !stands(first) || !bytes.all(|byte| stands(byte) || byte == b'-') {
-            return wrong("holds something outside `[a-z0-9][a-z0-9-]*` in a token; use lower case, digits and hyphens");
+            return wrong(
+                "holds something outside `[a-z0-9][a-z0-9-]*` in a token; use lower case, digits and hyphens",
+            );
         }
         if token.len() > 1 && token.starts_with('v') && token[1..].bytes().all(|byte| byte.is_ascii_digit()) {
             return wrong("has a token shaped like a version; the version is a word of its own");
@@ -78,7 +80,24 @@ mod tests {
         for good in ["a", "orders.placed", "a-b.c9", "0", "v", "version", "vx1", "a.b.c.d.e.f.g.h", "a-"] {
             assert!(at(good), "{good}");
         }
-        for bad in ["", ".", "a.", ".a", "a..b", "A", "a_b", "-a", "a.-b", "v3", "a.v12", "dead", "a.dead", "é", "a b", "a.b.c.d.e.f.g.h.i"] {
+        for bad in [
+            "",
+            ".",
+            "a.",
+            ".a",
+            "a..b",
+            "A",
+            "a_b",
+            "-a",
+            "a.-b",
+            "v3",
+            "a.v12",
+            "dead",
+            "a.dead",
+            "é",
+            "a b",
+            "a.b.c.d.e.f.g.h.i",
+        ] {
             assert!(!at(bad), "{bad}");
         }
         assert!(at(Box::leak("a".repeat(128).into_boxed_str())));

@@ -39,7 +39,10 @@ impl Namespace {
                 Err(NameError::new(what, &text, "must match `[a-z0-9][a-z0-9-]{0,31}`"))
             }
         };
-        Ok(Self { application: part("application", application.into())?, environment: part("environment", environment.into())? })
+        Ok(Self {
+            application: part("application", application.into())?,
+            environment: part("environment", environment.into())?,
+        })
     }
 
     /// Returns the application's name.

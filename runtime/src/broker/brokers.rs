@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::Broker;
 use crate::address::check_connection_name;
@@ -53,6 +54,7 @@ impl<B: Backend> Brokers<B> {
     }
 
     /// Lists names and brokers, sorted by name.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Broker<B>)> {
         self.brokers.iter().map(|(name, broker)| (name.as_str(), broker))
     }
@@ -79,10 +81,15 @@ impl<B: Backend> BrokersBuilder<B> {
         let name = name.into();
         if let Err(wrong) = check_connection_name("connection name", &name) {
             self.problems.push(wrong.to_string());
-        } else if self.brokers.contains_key(&name) {
-            self.problems.push(format!("`{name}` is there twice; give each broker its own name"));
-        } else {
-            self.brokers.insert(name, broker);
+            return self;
+        }
+        match self.brokers.entry(name) {
+            Entry::Vacant(free) => {
+                free.insert(broker);
+            }
+            Entry::Occupied(taken) => {
+                self.problems.push(format!("`{}` is there twice; give each broker its own name", taken.key()));
+            }
         }
         self
     }

@@ -87,7 +87,7 @@ impl Limits {
             ("batch_messages", self.batch_messages, 65_536),
             ("key_bytes", self.key_bytes, 4_096),
         ];
-        let longest = Duration::from_secs(600);
+        let longest = Duration::from_mins(10);
         let times = [
             ("timeout", self.timeout, Duration::from_nanos(1), longest),
             ("heartbeat", self.heartbeat, Duration::from_millis(10), longest),

@@ -41,9 +41,12 @@ pub(crate) struct Inner<B: Backend> {
     pub(crate) client: B::Client,
     pub(crate) host: Host,
     namespace: Namespace,
-    bound: Mutex<HashMap<(Kind, &'static str, u32), (TypeId, Arc<Bound>)>>,
+    bound: Mutex<HashMap<Identity, (TypeId, Arc<Bound>)>>,
     subscriptions: Mutex<Vec<Weak<dyn End>>>,
 }
+
+/// Kind, name and version: what two declarations on a broker must differ in.
+type Identity = (Kind, &'static str, u32);
 
 /// A subscription as its broker sees it.
 pub(crate) trait End: Send + Sync {
@@ -57,6 +60,8 @@ impl<B: Backend> Broker<B> {
     /// # Errors
     ///
     /// `Invalid` with every limit out of its bounds and every setting that the backend can't honour.
+    // By value, since a backend is cheap to clone and a caller has no more use for it.
+    #[allow(clippy::needless_pass_by_value)]
     pub fn new(backend: B, config: Config) -> Result<Self, Error> {
         let system = backend.system();
         let mut problems = config.limits.problems();
@@ -144,17 +149,15 @@ impl<B: Backend> Broker<B> {
             shared.operations_ended().await;
             shared.tracker.none_left(&Tracked::ALL).await;
         };
-        match tokio::time::timeout(deadline, ended).await {
-            Ok(()) => Ok(()),
-            Err(_) => {
-                let mut left = shared.tracker.names();
-                let operations = shared.operations();
-                if operations > 0 {
-                    left.push(format!("{operations} operations"));
-                }
-                Err(error(ErrorKind::StillRunning).detail(format!("still running: {}", left.join(", "))))
-            }
+        if tokio::time::timeout(deadline, ended).await.is_ok() {
+            return Ok(());
         }
+        let mut left = shared.tracker.names();
+        let operations = shared.operations();
+        if operations > 0 {
+            left.push(format!("{operations} operations"));
+        }
+        Err(error(ErrorKind::StillRunning).detail(format!("still running: {}", left.join(", "))))
     }
 
     /// Finds or makes what a declaration is bound to. Another type under the same name is refused.

@@ -31,10 +31,7 @@ pub trait PublishTopic: TopicSpec + Sized {
 /// `event.publish(&broker)`, for topics whose events hold their key. Brought by [`prelude`](crate::prelude).
 pub trait PublishKeyed: SelfKeyed + Sized {
     /// Binds the topic and publishes this event under its own key. See [`Topic::publish`].
-    fn publish<B: PubSub>(
-        &self,
-        broker: &Broker<B>,
-    ) -> impl Future<Output = Result<Heard, Error>> + Send + use<B, Self>
+    fn publish<B: PubSub>(&self, broker: &Broker<B>) -> impl Future<Output = Result<Heard, Error>> + Send + use<B, Self>
     where
         Self::Codec: Encode<Self>,
     {
@@ -64,6 +61,7 @@ pub trait SubscribeTopic: TopicSpec + Sized {
     }
 
     /// Binds the topic and subscribes to every key. See [`Topic::subscribe_all`].
+    #[must_use]
     fn subscribe_all<B: PatternPubSub>(
         broker: &Broker<B>,
     ) -> impl Future<Output = Result<KeyedSubscription<Self, B>, Error>> + Send + use<B, Self>

@@ -73,12 +73,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
 
 impl<T: TopicSpec, B: PubSub> Clone for Topic<T, B> {
     fn clone(&self) -> Self {
-        Self {
-            broker: self.broker.clone(),
-            bound: self.bound.clone(),
-            options: self.options,
-            payload: PhantomData,
-        }
+        Self { broker: self.broker.clone(), bound: self.bound.clone(), options: self.options, payload: PhantomData }
     }
 }
 

@@ -108,10 +108,10 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
         Ok(Outgoing { channel, payload })
     }
 
-    pub(super) fn send<'a>(
-        &'a self,
+    pub(super) fn send(
+        &self,
         message: Result<Outgoing, Error>,
-    ) -> impl Future<Output = Result<Heard, Error>> + Send + use<'a, T, B> {
+    ) -> impl Future<Output = Result<Heard, Error>> + Send + use<'_, T, B> {
         telemetry::publish(self.bound.declaration, self.broker.inner.system, 1, async move {
             let inner = &*self.broker.inner;
             let message = message?;
@@ -120,10 +120,10 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
         })
     }
 
-    pub(super) fn send_all<'a>(
-        &'a self,
+    pub(super) fn send_all(
+        &self,
         messages: Vec<Result<Outgoing, Error>>,
-    ) -> impl Future<Output = Result<Vec<Result<Heard, Error>>, Error>> + Send + use<'a, T, B> {
+    ) -> impl Future<Output = Result<Vec<Result<Heard, Error>>, Error>> + Send + use<'_, T, B> {
         telemetry::publish(self.bound.declaration, self.broker.inner.system, messages.len(), async move {
             let inner = &*self.broker.inner;
             let most = inner.host.limits().batch_messages;
@@ -159,8 +159,10 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     fn heard(&self, answer: Result<Option<u64>, BackendError>) -> Result<Heard, Error> {
         match answer {
             Ok(count) => Ok(Heard { count }),
-            Err(failed) => Err(Error::of_backend(failed, Operation::Publish)
-                .about(self.bound.declaration, self.broker.inner.system)),
+            Err(failed) => {
+                Err(Error::of_backend(failed, Operation::Publish)
+                    .about(self.bound.declaration, self.broker.inner.system))
+            }
         }
     }
 }

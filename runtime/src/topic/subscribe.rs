@@ -94,10 +94,12 @@ where
     /// # Cancel safety
     ///
     /// As [`subscribe`](Self::subscribe).
-    pub fn subscribe_under<'a, P>(
-        &'a self,
+    // By value, so that a tuple of parts can be written in place.
+    #[allow(clippy::needless_pass_by_value)]
+    pub fn subscribe_under<P>(
+        &self,
         prefix: P,
-    ) -> impl Future<Output = Result<KeyedSubscription<T, B>, Error>> + Send + use<'a, T, B, P>
+    ) -> impl Future<Output = Result<KeyedSubscription<T, B>, Error>> + Send + use<'_, T, B, P>
     where
         B: PatternPubSub,
         P: PrefixOf<<T::Key as TopicKey>::Parts>,

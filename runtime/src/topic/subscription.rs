@@ -1,6 +1,6 @@
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{ready, Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
@@ -39,7 +39,7 @@ impl<T: TopicSpec, B: PubSub> Receiver<T, B> {
             coop.made_progress();
             let incoming = match received {
                 Ok(incoming) => incoming,
-                Err(ending) => return Poll::Ready(Err(self.end(ending))),
+                Err(ending) => return Poll::Ready(Err(self.end(&ending))),
             };
             match decode(&self.topic, &incoming) {
                 Ok(event) => {
@@ -87,7 +87,7 @@ impl<T: TopicSpec, B: PubSub> Receiver<T, B> {
     }
 
     #[cold]
-    fn end(&mut self, ending: Ending) -> Error {
+    fn end(&mut self, ending: &Ending) -> Error {
         let mut error = self.topic.error(ErrorKind::Ended(ending.cause), Operation::Receive);
         if let Some(detail) = &ending.detail {
             error = error.detail(&**detail);

@@ -50,7 +50,7 @@ impl Hub {
         Ok(heard)
     }
 
-    pub(super) fn subscribe(&mut self, channels: Vec<Arc<str>>, feed: Feed) -> Result<u64, BackendError> {
+    pub(super) fn subscribe(&mut self, channels: Vec<Arc<str>>, feed: &Feed) -> Result<u64, BackendError> {
         self.reachable()?;
         let id = self.take_id();
         for channel in &channels {

@@ -95,7 +95,7 @@ impl PubSub for Memory {
     }
 
     async fn subscribe(client: &Self, channels: Vec<Arc<str>>, feed: Feed) -> Result<MemorySubscription, BackendError> {
-        let id = lock(&client.hub).subscribe(channels, feed)?;
+        let id = lock(&client.hub).subscribe(channels, &feed)?;
         Ok(MemorySubscription { hub: client.hub.clone(), id })
     }
 }

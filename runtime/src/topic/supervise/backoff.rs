@@ -23,7 +23,7 @@ impl Backoff {
         self.next = delay.saturating_mul(2).min(self.policy.max);
         let half = delay / 2;
         // The policy is bounded by 10 min, so nanoseconds fit; the product takes 128 bits.
-        let spread = (delay - half).as_nanos() * u128::from(random) / u128::from(u64::MAX);
+        let spread = delay.saturating_sub(half).as_nanos() * u128::from(random) / u128::from(u64::MAX);
         half + Duration::from_nanos(u64::try_from(spread).unwrap_or(u64::MAX))
     }
 }

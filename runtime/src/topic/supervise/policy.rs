@@ -16,15 +16,11 @@ pub struct SupervisePolicy {
     pub stable_after: Duration,
 }
 
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_mins(10);
 
 impl Default for SupervisePolicy {
     fn default() -> Self {
-        Self {
-            initial: Duration::from_millis(100),
-            max: Duration::from_secs(30),
-            stable_after: Duration::from_secs(5),
-        }
+        Self { initial: Duration::from_millis(100), max: Duration::from_secs(30), stable_after: Duration::from_secs(5) }
     }
 }
 

@@ -1,4 +1,4 @@
-use std::future::{poll_fn, Future};
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::backoff::Backoff;
 use super::source::{KeysUnder, OneKey, SomeKeys, Source};
 use super::{Ended, Gap, Stop, SupervisePolicy};
-use crate::broker::{caught, Host, Tracked};
+use crate::broker::{Host, Tracked, caught};
 use crate::capability::{PatternPubSub, PubSub};
 use crate::declaration::TopicSpec;
 use crate::error::{Cause, Error, ErrorKind, HandlerError, Operation};
@@ -91,6 +91,8 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     }
 
     /// Supervises every key that starts with these parts; the handler is given `(key, event)`.
+    // By value, so that a tuple of parts can be written in place.
+    #[allow(clippy::needless_pass_by_value)]
     pub fn supervise_under<P>(&self, prefix: P, policy: SupervisePolicy) -> Supervise<KeysUnder<T, B>>
     where
         B: PatternPubSub,
@@ -232,7 +234,9 @@ async fn call<T: TopicSpec, B: PubSub>(
         }
         Some(Err(panic)) => {
             let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-            Err(topic.error(ErrorKind::Panicked, Operation::Supervise).detail(said.unwrap_or("with a value that is no text")))
+            Err(topic
+                .error(ErrorKind::Panicked, Operation::Supervise)
+                .detail(said.unwrap_or("with a value that is no text")))
         }
     }
 }
@@ -256,11 +260,13 @@ impl Interruption {
     }
 }
 
+type Told<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 /// What ends a supervision from outside. Once either has been reported it isn't asked again.
 struct Ends<'a> {
     host: &'a Host,
-    closing: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
-    stop: Option<(&'a Stop, Pin<Box<dyn Future<Output = ()> + Send + 'a>>)>,
+    closing: Told<'a>,
+    stop: Option<(&'a Stop, Told<'a>)>,
 }
 
 impl<'a> Ends<'a> {
