@@ -5,6 +5,8 @@ mod policy;
 mod run;
 mod source;
 mod stop;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
