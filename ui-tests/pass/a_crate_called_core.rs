@@ -1,0 +1,28 @@
+//! A crate in scope called `core` is not taken for the standard one.
+#![deny(warnings)]
+#![allow(dead_code)]
+
+extern crate serde as core;
+
+use tidings::{TopicKey, topic};
+
+#[topic(name = "orders.placed", version = 1, key = Region)]
+pub struct OrderPlaced;
+
+#[topic(name = "orders.sent", version = 1, key(region, order))]
+pub struct OrderSent {
+    pub region: String,
+    pub order: i64,
+}
+
+#[derive(TopicKey)]
+pub enum Region {
+    Europe,
+}
+
+#[derive(TopicKey)]
+pub struct Pair(u8, Region);
+
+fn main() {
+    let _ = core::de::IgnoredAny;
+}

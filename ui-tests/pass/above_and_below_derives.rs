@@ -1,0 +1,36 @@
+//! The order of the attribute and the derives makes no difference.
+#![deny(warnings)]
+
+use serde::{Deserialize, Serialize};
+use tidings::{Broker, backend::Memory, topic};
+
+#[topic(name = "a", version = 1, key(order))]
+#[derive(Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct Above {
+    #[serde(rename = "n")]
+    pub order: u64,
+}
+
+#[derive(Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[topic(name = "b", version = 1, key(order))]
+pub struct Below {
+    #[serde(rename = "n")]
+    pub order: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[topic(name = "c", version = 1)]
+#[derive(Clone, Debug)]
+pub struct Between;
+
+async fn uses(broker: &Broker<Memory>) {
+    let _ = Above::topic(broker).unwrap().publish(&Above { order: 1 }).await;
+    let _ = Below::topic(broker).unwrap().publish(&Below { order: 1 }).await;
+    let _ = Between::topic(broker).unwrap().publish(&(), &Between).await;
+}
+
+fn main() {
+    let _ = uses;
+}

@@ -1,0 +1,21 @@
+//! A macro of another crate passes `$crate` on.
+#![deny(warnings)]
+
+use tidings::topic;
+
+pub mod bus {
+    pub use tidings::*;
+}
+
+macro_rules! payload {
+    ($ident:ident) => {
+        #[topic(name = "orders.placed", version = 1, key(order), crate = $crate::bus)]
+        pub struct $ident {
+            pub order: u64,
+        }
+    };
+}
+
+payload!(OrderPlaced);
+
+fn main() {}

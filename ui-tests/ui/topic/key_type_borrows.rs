@@ -1,0 +1,9 @@
+use tidings::topic;
+
+#[topic(name = "orders.placed", version = 1, key = &'static str)]
+pub struct OrderPlaced {
+    pub region: String,
+    pub order: u64,
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use tidings::topic;
+
+#[topic(name = "", version = 1)]
+pub struct OrderPlaced {
+    pub region: String,
+    pub order: u64,
+}
+
+fn main() {}

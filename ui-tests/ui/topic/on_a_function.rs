@@ -1,0 +1,8 @@
+use tidings::topic;
+
+#[topic(name = "orders.placed", version = 1)]
+fn placed() {}
+
+fn main() {
+    placed();
+}

@@ -1,0 +1,6 @@
+use tidings::topic;
+
+#[topic(name = "orders.placed", version = 1)]
+pub trait Placed {}
+
+fn main() {}

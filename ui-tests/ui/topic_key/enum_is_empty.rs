@@ -1,0 +1,6 @@
+use tidings::TopicKey;
+
+#[derive(TopicKey)]
+pub enum Region {}
+
+fn main() {}

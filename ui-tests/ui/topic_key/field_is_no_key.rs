@@ -1,0 +1,9 @@
+use tidings::TopicKey;
+
+#[derive(TopicKey)]
+pub struct OrderKey {
+    pub region: String,
+    pub weight: f64,
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use tidings::TopicKey;
+
+#[derive(TopicKey)]
+pub enum Region {
+    Europe,
+    Other(String),
+    Named { name: String },
+}
+
+fn main() {}
