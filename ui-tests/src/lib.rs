@@ -1,6 +1,8 @@
-//! A library under the strictest lints, so that clippy sees the generated code as well; and backends that lack
-//! something, for the cases in `ui/capability/`.
-#![deny(
+//! Backends that lack something, for the cases in `ui/capability/`; and payloads under the strictest lints, so that
+//! clippy sees the generated code as well.
+
+mod backends;
+#[deny(
     warnings,
     missing_docs,
     missing_debug_implementations,
@@ -12,9 +14,7 @@
     clippy::pedantic,
     clippy::nursery
 )]
-
-mod backends;
 mod payloads;
 
-pub use backends::{NoPatterns, NoTopics};
+pub use backends::{Never, NoPatterns, NoTopics};
 pub use payloads::{OrderKey, OrderLost, OrderLostKey, OrderPlaced, OrderSent, OrderSentKey, Region};
