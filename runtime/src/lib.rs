@@ -25,7 +25,7 @@ pub use key::TopicKey;
 pub use tidings_macros::{topic, TopicKey};
 pub use topic::{
     Ended, Gap, Heard, KeyedSubscription, KeyedTopic, OnMalformed, PublishKeyed, PublishTopic, Stop, SubscribeOptions,
-    SubscribeTopic, Subscription, Supervise, SupervisePolicy, Topic,
+    SubscribeTopic, Subscribing, Subscription, Supervise, SupervisePolicy, Topic,
 };
 
 /// The traits that bring the convenience methods: `event.publish(&broker, &key)`, `OrderPlaced::subscribe(&broker, &key)`.

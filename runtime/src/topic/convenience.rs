@@ -1,6 +1,6 @@
 use std::future::Future;
 
-use super::{Heard, KeyedSubscription, Subscription, Topic};
+use super::{Heard, KeyedSubscription, Subscribing, Subscription, Topic};
 use crate::broker::Broker;
 use crate::capability::{PatternPubSub, PubSub};
 use crate::codec::{Decode, Encode};
@@ -46,30 +46,26 @@ pub trait PublishKeyed: SelfKeyed + Sized {
 /// `OrderPlaced::subscribe(&broker, &key)` and its like. Brought by [`prelude`](crate::prelude).
 pub trait SubscribeTopic: TopicSpec + Sized {
     /// Binds the topic and subscribes to one key. See [`Topic::subscribe`].
-    fn subscribe<B: PubSub>(
-        broker: &Broker<B>,
-        key: &Self::Key,
-    ) -> impl Future<Output = Result<Subscription<Self, B>, Error>> + Send + use<B, Self>
+    fn subscribe<'a, B: PubSub>(broker: &Broker<B>, key: &Self::Key) -> Subscribing<'a, Subscription<Self, B>>
     where
+        Self: 'a,
         Self::Codec: Decode<Self>,
     {
         let bound = Topic::bind(broker).map(|topic| (topic.channel(|to| crate::TopicKey::write(key, to)), topic));
-        async move {
+        Subscribing::new(async move {
             let (channel, topic) = bound?;
             topic.subscribe_channel(channel?).await
-        }
+        })
     }
 
     /// Binds the topic and subscribes to every key. See [`Topic::subscribe_all`].
-    #[must_use]
-    fn subscribe_all<B: PatternPubSub>(
-        broker: &Broker<B>,
-    ) -> impl Future<Output = Result<KeyedSubscription<Self, B>, Error>> + Send + use<B, Self>
+    fn subscribe_all<'a, B: PatternPubSub>(broker: &Broker<B>) -> Subscribing<'a, KeyedSubscription<Self, B>>
     where
+        Self: 'a,
         Self::Codec: Decode<Self>,
     {
         let bound = Topic::bind(broker);
-        async move { bound?.subscribe_all().await }
+        Subscribing::new(async move { bound?.subscribe_all().await })
     }
 }
 

@@ -17,6 +17,7 @@ pub use handle::Topic;
 pub use keyed::KeyedTopic;
 pub use options::{OnMalformed, SubscribeOptions};
 pub use publish::Heard;
+pub use subscribe::Subscribing;
 pub use subscription::{KeyedSubscription, Subscription};
 pub use supervise::{Ended, Gap, Stop, Supervise, SupervisePolicy};
 

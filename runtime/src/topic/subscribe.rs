@@ -1,6 +1,7 @@
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, Weak};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use super::feed::{FeedLimits, Inbox, feed};
 use super::{KeyedSubscription, Subscription, Topic};
@@ -12,10 +13,36 @@ use crate::error::{Cause, Error, ErrorKind, Operation, Outcome};
 use crate::key::{KeyWriter, PrefixOf, TopicKey};
 use crate::telemetry;
 
-impl<T: TopicSpec, B: PubSub> Topic<T, B>
-where
-    T::Codec: Decode<T>,
-{
+/// A subscription being set up; await it.
+///
+/// It is a named type, and each bound stands on the method that returns it, so that rustc reports a missing capability
+/// once, in the capability's words.
+#[must_use = "nothing is subscribed until it is awaited"]
+pub struct Subscribing<'a, S> {
+    set_up: Pin<Box<dyn Future<Output = Result<S, Error>> + Send + 'a>>,
+}
+
+impl<'a, S> Subscribing<'a, S> {
+    pub(super) fn new(set_up: impl Future<Output = Result<S, Error>> + Send + 'a) -> Self {
+        Self { set_up: Box::pin(set_up) }
+    }
+}
+
+impl<S> Future for Subscribing<'_, S> {
+    type Output = Result<S, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.set_up.as_mut().poll(cx)
+    }
+}
+
+impl<S> std::fmt::Debug for Subscribing<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subscribing").finish_non_exhaustive()
+    }
+}
+
+impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     /// Subscribes to one key. When it returns, the server has confirmed it.
     ///
     /// # Errors
@@ -26,12 +53,12 @@ where
     /// # Cancel safety
     ///
     /// Dropped before it is ready, nothing is left behind and no other subscription is harmed.
-    pub fn subscribe<'a>(
-        &'a self,
-        key: &T::Key,
-    ) -> impl Future<Output = Result<Subscription<T, B>, Error>> + Send + use<'a, T, B> {
+    pub fn subscribe<'a>(&'a self, key: &T::Key) -> Subscribing<'a, Subscription<T, B>>
+    where
+        T::Codec: Decode<T>,
+    {
         let channel = self.channel(|to| key.write(to));
-        async move { self.subscribe_channel(channel?).await }
+        Subscribing::new(async move { self.subscribe_channel(channel?).await })
     }
 
     pub(super) async fn subscribe_channel(&self, channel: String) -> Result<Subscription<T, B>, Error> {
@@ -49,17 +76,17 @@ where
     /// # Cancel safety
     ///
     /// As [`subscribe`](Self::subscribe).
-    pub fn subscribe_keys<'a, 'k, I>(
+    pub fn subscribe_keys<'a, 'k>(
         &'a self,
         first: &T::Key,
-        rest: I,
-    ) -> impl Future<Output = Result<KeyedSubscription<T, B>, Error>> + Send + use<'a, 'k, T, B, I>
+        rest: impl IntoIterator<Item = &'k T::Key>,
+    ) -> Subscribing<'a, KeyedSubscription<T, B>>
     where
-        I: IntoIterator<Item = &'k T::Key>,
         T::Key: 'k,
+        T::Codec: Decode<T>,
     {
         let channels = self.channels(first, rest);
-        async move { self.subscribe_channels(channels?).await }
+        Subscribing::new(async move { self.subscribe_channels(channels?).await })
     }
 
     pub(super) async fn subscribe_channels(&self, channels: Vec<Arc<str>>) -> Result<KeyedSubscription<T, B>, Error> {
@@ -78,11 +105,12 @@ where
     /// # Cancel safety
     ///
     /// As [`subscribe`](Self::subscribe).
-    pub fn subscribe_all(&self) -> impl Future<Output = Result<KeyedSubscription<T, B>, Error>> + Send
+    pub fn subscribe_all(&self) -> Subscribing<'_, KeyedSubscription<T, B>>
     where
         B: PatternPubSub,
+        T::Codec: Decode<T>,
     {
-        self.subscribe_below(self.bound.address.clone())
+        Subscribing::new(self.subscribe_below(self.bound.address.clone()))
     }
 
     /// Subscribes to every key that starts with these parts; events come with their keys.
@@ -96,16 +124,14 @@ where
     /// As [`subscribe`](Self::subscribe).
     // By value, so that a tuple of parts can be written in place.
     #[allow(clippy::needless_pass_by_value)]
-    pub fn subscribe_under<P>(
-        &self,
-        prefix: P,
-    ) -> impl Future<Output = Result<KeyedSubscription<T, B>, Error>> + Send + use<'_, T, B, P>
+    pub fn subscribe_under<P>(&self, prefix: P) -> Subscribing<'_, KeyedSubscription<T, B>>
     where
         B: PatternPubSub,
         P: PrefixOf<<T::Key as TopicKey>::Parts>,
+        T::Codec: Decode<T>,
     {
         let prefix = self.channel(|to| prefix.write_prefix(to));
-        async move { self.subscribe_below(prefix?.into()).await }
+        Subscribing::new(async move { self.subscribe_below(prefix?.into()).await })
     }
 
     pub(super) async fn subscribe_below(&self, prefix: Arc<str>) -> Result<KeyedSubscription<T, B>, Error>

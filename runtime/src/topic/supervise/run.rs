@@ -10,6 +10,7 @@ use super::source::{KeysUnder, OneKey, SomeKeys, Source};
 use super::{Ended, Gap, Stop, SupervisePolicy};
 use crate::broker::{Host, Tracked, caught};
 use crate::capability::{PatternPubSub, PubSub};
+use crate::codec::Decode;
 use crate::declaration::TopicSpec;
 use crate::error::{Cause, Error, ErrorKind, HandlerError, Operation};
 use crate::key::{PrefixOf, TopicKey};
@@ -62,7 +63,10 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn supervise(&self, key: &T::Key, policy: SupervisePolicy) -> Supervise<OneKey<T, B>> {
+    pub fn supervise(&self, key: &T::Key, policy: SupervisePolicy) -> Supervise<OneKey<T, B>>
+    where
+        T::Codec: Decode<T>,
+    {
         let channel = self.channel(|to| key.write(to));
         Supervise::new(OneKey { topic: self.clone(), channel }, policy)
     }
@@ -76,6 +80,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     ) -> Supervise<SomeKeys<T, B>>
     where
         T::Key: 'k,
+        T::Codec: Decode<T>,
     {
         let channels = self.channels(first, rest);
         Supervise::new(SomeKeys { topic: self.clone(), channels }, policy)
@@ -85,6 +90,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     pub fn supervise_all(&self, policy: SupervisePolicy) -> Supervise<KeysUnder<T, B>>
     where
         B: PatternPubSub,
+        T::Codec: Decode<T>,
     {
         let prefix = Ok(self.bound.address.clone());
         Supervise::new(KeysUnder { topic: self.clone(), prefix }, policy)
@@ -97,6 +103,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     where
         B: PatternPubSub,
         P: PrefixOf<<T::Key as TopicKey>::Parts>,
+        T::Codec: Decode<T>,
     {
         let prefix = self.channel(|to| prefix.write_prefix(to)).map(Arc::from);
         Supervise::new(KeysUnder { topic: self.clone(), prefix }, policy)
