@@ -24,8 +24,8 @@ pub use error::{BoxError, Cause, Error, ErrorKind, HandlerError, Operation, Outc
 pub use key::TopicKey;
 pub use tidings_macros::{topic, TopicKey};
 pub use topic::{
-    Ended, Gap, Heard, KeyedSubscription, KeyedTopic, OnMalformed, PublishKeyed, PublishTopic, Stop, SubscribeOptions,
-    SubscribeTopic, Subscribing, Subscription, Supervise, SupervisePolicy, Topic,
+    Call, Ended, Gap, Heard, KeyedSubscription, KeyedTopic, OnMalformed, PublishKeyed, PublishTopic, Stop, SubscribeOptions,
+    SubscribeTopic, Subscription, Supervise, SupervisePolicy, Topic,
 };
 
 /// The traits that bring the convenience methods: `event.publish(&broker, &key)`, `OrderPlaced::subscribe(&broker, &key)`.

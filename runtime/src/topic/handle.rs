@@ -3,21 +3,21 @@ use std::sync::Arc;
 
 use super::{Bound, SubscribeOptions};
 use crate::broker::Broker;
-use crate::capability::PubSub;
+use crate::capability::Backend;
 use crate::declaration::{Declaration, TopicSpec};
 use crate::error::{Error, ErrorKind, Operation};
 
 /// A topic bound to a broker: what [`#[topic]`](macro@crate::topic) generates as `T::topic(&broker)`.
 ///
-/// Clones are the same topic. The backend's capabilities were checked when this type was named.
-pub struct Topic<T: TopicSpec, B: PubSub> {
+/// Clones are the same topic. The bounds stand on the methods, so that rustc reports a missing capability once.
+pub struct Topic<T: TopicSpec, B: Backend> {
     pub(crate) broker: Broker<B>,
     pub(crate) bound: Arc<Bound>,
     pub(crate) options: SubscribeOptions,
     payload: PhantomData<fn(T) -> T>,
 }
 
-impl<T: TopicSpec, B: PubSub> Topic<T, B> {
+impl<T: TopicSpec, B: Backend> Topic<T, B> {
     pub(crate) fn bind(broker: &Broker<B>) -> Result<Self, Error> {
         let bound = broker.bind(T::DECLARATION, typeid::of::<T>())?;
         Ok(Self { broker: broker.clone(), bound, options: SubscribeOptions::default(), payload: PhantomData })
@@ -71,13 +71,13 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     }
 }
 
-impl<T: TopicSpec, B: PubSub> Clone for Topic<T, B> {
+impl<T: TopicSpec, B: Backend> Clone for Topic<T, B> {
     fn clone(&self) -> Self {
         Self { broker: self.broker.clone(), bound: self.bound.clone(), options: self.options, payload: PhantomData }
     }
 }
 
-impl<T: TopicSpec, B: PubSub> std::fmt::Debug for Topic<T, B> {
+impl<T: TopicSpec, B: Backend> std::fmt::Debug for Topic<T, B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Topic")
             .field("declaration", &self.bound.declaration)

@@ -2,7 +2,7 @@ use std::future::Future;
 use std::ops::Deref;
 
 use super::{Heard, SubscribeOptions, Topic};
-use crate::capability::PubSub;
+use crate::capability::{Backend, PubSub};
 use crate::codec::Encode;
 use crate::declaration::SelfKeyed;
 use crate::error::Error;
@@ -11,7 +11,7 @@ use crate::error::Error;
 ///
 /// Everything else is [`Topic`]'s, to which it dereferences; its two publish methods hide `Topic`'s, so that an event
 /// can't go out under another key than its own.
-pub struct KeyedTopic<T: SelfKeyed, B: PubSub> {
+pub struct KeyedTopic<T: SelfKeyed, B: Backend> {
     topic: Topic<T, B>,
 }
 
@@ -52,7 +52,7 @@ impl<T: SelfKeyed, B: PubSub> KeyedTopic<T, B> {
     }
 }
 
-impl<T: SelfKeyed, B: PubSub> Deref for KeyedTopic<T, B> {
+impl<T: SelfKeyed, B: Backend> Deref for KeyedTopic<T, B> {
     type Target = Topic<T, B>;
 
     fn deref(&self) -> &Self::Target {
@@ -60,13 +60,13 @@ impl<T: SelfKeyed, B: PubSub> Deref for KeyedTopic<T, B> {
     }
 }
 
-impl<T: SelfKeyed, B: PubSub> Clone for KeyedTopic<T, B> {
+impl<T: SelfKeyed, B: Backend> Clone for KeyedTopic<T, B> {
     fn clone(&self) -> Self {
         Self { topic: self.topic.clone() }
     }
 }
 
-impl<T: SelfKeyed, B: PubSub> std::fmt::Debug for KeyedTopic<T, B> {
+impl<T: SelfKeyed, B: Backend> std::fmt::Debug for KeyedTopic<T, B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.topic.fmt(f)
     }

@@ -1,6 +1,7 @@
 //! Topics: typed, ephemeral fan-out over a backend with `PubSub`.
 
 mod bound;
+mod call;
 mod convenience;
 mod feed;
 mod handle;
@@ -11,13 +12,13 @@ mod subscribe;
 mod subscription;
 pub(crate) mod supervise;
 
+pub use call::Call;
 pub use convenience::{PublishKeyed, PublishTopic, SubscribeTopic};
 pub use feed::{Feed, FeedEnded};
 pub use handle::Topic;
 pub use keyed::KeyedTopic;
 pub use options::{OnMalformed, SubscribeOptions};
 pub use publish::Heard;
-pub use subscribe::Subscribing;
 pub use subscription::{KeyedSubscription, Subscription};
 pub use supervise::{Ended, Gap, Stop, Supervise, SupervisePolicy};
 

@@ -1,10 +1,9 @@
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use super::feed::{FeedLimits, Inbox, feed};
-use super::{KeyedSubscription, Subscription, Topic};
+use super::{Call, KeyedSubscription, Subscription, Topic};
 use crate::broker::{Broker, End, Entry, Tracked, lock};
 use crate::capability::{BackendError, Feed, PatternPubSub, PubSub, Unsubscribe};
 use crate::codec::Decode;
@@ -12,35 +11,6 @@ use crate::declaration::TopicSpec;
 use crate::error::{Cause, Error, ErrorKind, Operation, Outcome};
 use crate::key::{KeyWriter, PrefixOf, TopicKey};
 use crate::telemetry;
-
-/// A subscription being set up; await it.
-///
-/// It is a named type, and each bound stands on the method that returns it, so that rustc reports a missing capability
-/// once, in the capability's words.
-#[must_use = "nothing is subscribed until it is awaited"]
-pub struct Subscribing<'a, S> {
-    set_up: Pin<Box<dyn Future<Output = Result<S, Error>> + Send + 'a>>,
-}
-
-impl<'a, S> Subscribing<'a, S> {
-    pub(super) fn new(set_up: impl Future<Output = Result<S, Error>> + Send + 'a) -> Self {
-        Self { set_up: Box::pin(set_up) }
-    }
-}
-
-impl<S> Future for Subscribing<'_, S> {
-    type Output = Result<S, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.set_up.as_mut().poll(cx)
-    }
-}
-
-impl<S> std::fmt::Debug for Subscribing<'_, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subscribing").finish_non_exhaustive()
-    }
-}
 
 impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     /// Subscribes to one key. When it returns, the server has confirmed it.
@@ -53,12 +23,12 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     /// # Cancel safety
     ///
     /// Dropped before it is ready, nothing is left behind and no other subscription is harmed.
-    pub fn subscribe<'a>(&'a self, key: &T::Key) -> Subscribing<'a, Subscription<T, B>>
+    pub fn subscribe<'a>(&'a self, key: &T::Key) -> Call<'a, Subscription<T, B>>
     where
         T::Codec: Decode<T>,
     {
         let channel = self.channel(|to| key.write(to));
-        Subscribing::new(async move { self.subscribe_channel(channel?).await })
+        Call::new(async move { self.subscribe_channel(channel?).await })
     }
 
     pub(super) async fn subscribe_channel(&self, channel: String) -> Result<Subscription<T, B>, Error> {
@@ -80,13 +50,13 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
         &'a self,
         first: &T::Key,
         rest: impl IntoIterator<Item = &'k T::Key>,
-    ) -> Subscribing<'a, KeyedSubscription<T, B>>
+    ) -> Call<'a, KeyedSubscription<T, B>>
     where
         T::Key: 'k,
         T::Codec: Decode<T>,
     {
         let channels = self.channels(first, rest);
-        Subscribing::new(async move { self.subscribe_channels(channels?).await })
+        Call::new(async move { self.subscribe_channels(channels?).await })
     }
 
     pub(super) async fn subscribe_channels(&self, channels: Vec<Arc<str>>) -> Result<KeyedSubscription<T, B>, Error> {
@@ -105,12 +75,12 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     /// # Cancel safety
     ///
     /// As [`subscribe`](Self::subscribe).
-    pub fn subscribe_all(&self) -> Subscribing<'_, KeyedSubscription<T, B>>
+    pub fn subscribe_all(&self) -> Call<'_, KeyedSubscription<T, B>>
     where
         B: PatternPubSub,
         T::Codec: Decode<T>,
     {
-        Subscribing::new(self.subscribe_below(self.bound.address.clone()))
+        Call::new(self.subscribe_below(self.bound.address.clone()))
     }
 
     /// Subscribes to every key that starts with these parts; events come with their keys.
@@ -124,14 +94,14 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     /// As [`subscribe`](Self::subscribe).
     // By value, so that a tuple of parts can be written in place.
     #[allow(clippy::needless_pass_by_value)]
-    pub fn subscribe_under<P>(&self, prefix: P) -> Subscribing<'_, KeyedSubscription<T, B>>
+    pub fn subscribe_under<P>(&self, prefix: P) -> Call<'_, KeyedSubscription<T, B>>
     where
         B: PatternPubSub,
         P: PrefixOf<<T::Key as TopicKey>::Parts>,
         T::Codec: Decode<T>,
     {
         let prefix = self.channel(|to| prefix.write_prefix(to));
-        Subscribing::new(async move { self.subscribe_below(prefix?.into()).await })
+        Call::new(async move { self.subscribe_below(prefix?.into()).await })
     }
 
     pub(super) async fn subscribe_below(&self, prefix: Arc<str>) -> Result<KeyedSubscription<T, B>, Error>
