@@ -1,6 +1,5 @@
 //! The harness itself: what tests rely on when they blame the library.
 
-use std::env;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -219,31 +218,19 @@ fn a_missing_server_names_the_command_that_gets_it() {
     assert_eq!(named.origin, "named by TIDINGS_REDIS_8");
 }
 
-const VICTIM: &str = "TIDINGS_HARNESS_VICTIM";
-
 #[tokio::test]
 async fn a_server_dies_with_the_test_process() {
     // Where the victim leaves its server's folder behind.
     let folder = tempfile::tempdir().expect("the folder for temporary files is writable");
-    let mut victim = Command::new(env::current_exe().expect("Linux says where"))
-        .args(["--exact", "harness::victim", "--ignored", "--nocapture"])
-        .env(VICTIM, "1")
+    let mut victim = Command::new(env!("CARGO_BIN_EXE_victim"))
         .env("TMPDIR", folder.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .kill_on_drop(true)
         .spawn()
-        .expect("a test binary runs");
+        .expect("the binary runs");
     let mut lines = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
-    let pid = within("the victim starts its server", async {
-        loop {
-            let line = lines.next_line().await.expect("text").expect("the victim doesn't end by itself");
-            if let Some((_, pid)) = line.split_once("server ") {
-                return pid.to_owned();
-            }
-        }
-    })
-    .await;
+    let pid = within("the victim starts its server", lines.next_line()).await.expect("text").expect("a process id");
     let stat = format!("/proc/{pid}/stat");
     assert!(Path::new(&stat).exists());
     victim.kill().await.expect("it runs");
@@ -255,16 +242,6 @@ async fn a_server_dies_with_the_test_process() {
         }
     })
     .await;
-}
-
-#[tokio::test]
-#[ignore = "run, and killed, by a_server_dies_with_the_test_process"]
-async fn victim() {
-    if env::var_os(VICTIM).is_some() {
-        let server = plain(Kind::Redis8).await;
-        println!("server {}", server.pid());
-        std::future::pending::<()>().await;
-    }
 }
 
 #[tokio::test]
