@@ -23,3 +23,5 @@ pub use subscription::{KeyedSubscription, Subscription};
 pub use supervise::{Ended, Gap, Stop, Supervise, SupervisePolicy};
 
 pub(crate) use bound::Bound;
+#[cfg(feature = "conformance")]
+pub(crate) use feed::{FeedLimits, Inbox, feed};

@@ -2,4 +2,5 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests run on wall-clock time and spawn what they like")]
 
+mod conformance;
 mod harness;

@@ -1,0 +1,180 @@
+//! The conformance suite: what every backend with topics must do, as plain async functions and one macro.
+//!
+//! Each function is one promise, named like it. It takes a fresh [`Subject`], fails by a panic that names the promise,
+//! and holds a control arm: the same sequence without the cause gives the other result. [`topics!`] makes a test of
+//! each. The abilities of a backend select the tests:
+//!
+//! ```ignore
+//! tidings::conformance::topics!(memory, tidings::conformance::InMemory, patterns);
+//! tidings::conformance::topics!(mine, MySubject, patterns, network);
+//! ```
+//!
+//! `patterns` needs a backend with [`PatternPubSub`](crate::capability::PatternPubSub), `network` a subject that is a
+//! [`Network`].
+
+#![allow(clippy::missing_panics_doc, reason = "each property panics when it doesn't hold: that is what it is for")]
+
+mod broker;
+mod connection;
+mod delivery;
+mod ending;
+mod in_memory;
+mod keys;
+mod lifecycle;
+mod names;
+mod order;
+mod patterns;
+mod payloads;
+mod publish;
+mod rule;
+mod supervise;
+mod wire;
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::capability::PubSub;
+
+#[doc(inline)]
+pub use crate::__conformance_topics as topics;
+pub use broker::{admission, bind_once, broker_no_io, brokers, stats_true};
+pub use connection::{topic_liveness, topic_one_connection, topic_shared_connection};
+pub use delivery::{topic_count, topic_fan_out, topic_ready};
+pub use ending::{topic_overflow_isolated, topic_uninterrupted};
+pub use in_memory::{InMemory, InMemoryTap};
+pub use keys::{topic_keys, topic_malformed};
+pub use lifecycle::close_waits;
+pub use names::{address_injective, key_injective, key_round_trip};
+pub use order::topic_sequential;
+pub use patterns::{topic_patterns, topic_patterns_overlap};
+pub use publish::{topic_batch, topic_lost_reply, topic_publish_once};
+pub use supervise::{supervise_ends, supervise_forms, supervise_gap, supervise_patterns};
+pub use wire::wire_vectors;
+
+/// A messaging system under test. Each test starts its own.
+///
+/// 1. Brokers built from [`backend`](Self::backend), called any number of times, share the system.
+/// 2. Nothing else publishes or subscribes on it.
+pub trait Subject: Sized + Send + Sync + 'static {
+    /// The backend under test.
+    type Backend: PubSub;
+    /// What [`tap`](Self::tap) returns.
+    type Tap: Tap;
+
+    /// What the count of a publish is of.
+    const COUNTS: Counts;
+    /// Whether the tests may pause tokio's clock: only where no time passes outside of it.
+    const PAUSED: bool = false;
+
+    /// Starts the system.
+    fn start() -> impl Future<Output = Self> + Send;
+
+    /// Returns a backend that reaches the system.
+    fn backend(&self) -> Self::Backend;
+
+    /// Breaks every connection of every client. New ones are served.
+    fn interrupt(&self) -> impl Future<Output = ()> + Send;
+
+    /// Puts the system out of reach, or back. Putting it out of reach may break connections too.
+    fn refuse(&self, refuse: bool) -> impl Future<Output = ()> + Send;
+
+    /// Publishes bytes on a channel, past the backend.
+    fn publish_raw(&self, channel: &str, payload: &[u8]) -> impl Future<Output = ()> + Send;
+
+    /// Listens to a channel, past the backend. When it returns, the system has confirmed it.
+    fn tap(&self, channel: &str) -> impl Future<Output = Self::Tap> + Send;
+}
+
+/// Hears what goes over one channel of a system.
+pub trait Tap: Send {
+    /// Waits for the next message's payload.
+    fn next(&mut self) -> impl Future<Output = Vec<u8>> + Send;
+}
+
+/// A system that is reached over connections which can break in more than one way.
+pub trait Network: Subject {
+    /// Lets no byte pass while connections stay open, or lets them pass again.
+    fn silence(&self, silent: bool) -> impl Future<Output = ()> + Send;
+
+    /// Loses every reply while requests arrive. Replies pass again, over new connections, when called with `false`.
+    fn lose_replies(&self, lose: bool) -> impl Future<Output = ()> + Send;
+
+    /// Counts the connections that hold subscriptions, taps excepted.
+    fn subscribed_connections(&self) -> impl Future<Output = usize> + Send;
+}
+
+/// What the count of a publish is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// Subscriptions that it reached, as in memory.
+    Subscriptions,
+    /// Deliveries to connections, one for each of a connection's subscribed channels and patterns, as on Redis.
+    Deliveries,
+    /// Nothing: every count is `None`.
+    Nothing,
+}
+
+/// How long anything may take before it counts as hung.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Starting a system may take longer.
+const START: Duration = Duration::from_mins(1);
+
+/// Runs one property on a runtime of its own. [`topics!`] calls it.
+pub fn run<S: Subject, F: Future<Output = ()>>(property: impl FnOnce(S) -> F) {
+    let mut builder = if S::PAUSED {
+        tokio::runtime::Builder::new_current_thread()
+    } else {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2);
+        builder
+    };
+    let runtime = builder.enable_all().build().expect("a runtime can be made");
+    runtime.block_on(async {
+        let subject = tokio::time::timeout(START, S::start()).await.expect("the system starts in time");
+        if S::PAUSED {
+            tokio::time::pause();
+        }
+        property(subject).await;
+    });
+}
+
+/// Makes a module with one test for each property of a [`Subject`].
+///
+/// Behind the subject come its abilities: `patterns`, `network`, or both.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_topics {
+    ($name:ident, $subject:ty $(, $ability:ident)* $(,)?) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            $crate::__conformance_tests!($subject:
+                key_round_trip, key_injective, address_injective, wire_vectors, broker_no_io, bind_once, admission,
+                close_waits, stats_true, brokers, topic_ready, topic_fan_out, topic_count, topic_batch,
+                topic_publish_once, topic_uninterrupted, topic_overflow_isolated, topic_sequential, topic_malformed,
+                topic_keys, topic_shared_connection, supervise_gap, supervise_ends, supervise_forms,
+            );
+            $($crate::__conformance_tests!(@$ability $subject);)*
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_tests {
+    (@patterns $subject:ty) => {
+        $crate::__conformance_tests!($subject: topic_patterns, topic_patterns_overlap, supervise_patterns,);
+    };
+    (@network $subject:ty) => {
+        $crate::__conformance_tests!($subject: topic_one_connection, topic_liveness, topic_lost_reply,);
+    };
+    ($subject:ty: $($property:ident,)+) => {
+        $(
+            #[test]
+            fn $property() {
+                $crate::conformance::run($crate::conformance::$property::<$subject>);
+            }
+        )+
+    };
+}
