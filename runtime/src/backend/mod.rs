@@ -5,3 +5,5 @@ mod memory;
 mod redis;
 
 pub use memory::Memory;
+#[cfg(feature = "redis")]
+pub use self::redis::Redis;

@@ -1,1 +1,157 @@
 //! Redis and Valkey, alone or as a cluster.
+
+mod check;
+mod fault;
+mod link;
+mod publisher;
+mod settings;
+mod subscriber;
+mod url;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::capability::{Backend, BackendError, Checked, Feed, Host, Outgoing, PatternPubSub, PubSub, Wanted};
+use crate::error::{Error, ErrorKind, Operation, Outcome};
+
+use publisher::Publisher;
+use settings::Settings;
+use subscriber::{RedisSubscription, Route, Subscriber, Words};
+
+/// Topics over one Redis (7.0 or later) or Valkey server.
+///
+/// A channel is a Redis channel of the same name, a payload its message, so other programs can take part. A broker has
+/// at most two connections, opened when they are needed: one on which it publishes what many callers have waiting at
+/// once, in one write, and one for all its subscriptions. Neither reconnects or retries by itself.
+///
+/// Use [`RedisCluster`](super::RedisCluster) for a cluster.
+#[derive(Clone)]
+pub struct Redis {
+    settings: Settings,
+}
+
+impl Redis {
+    /// Takes a server's URL: `redis://[user:password@]host[:port][/database]`, `rediss://..` for TLS, or
+    /// `unix:/path[?db=number&user=name&pass=password]`.
+    ///
+    /// User and password are percent-encoded. The database is selected, but channels are the same in all of them. With
+    /// TLS the server's certificate and name are always verified, by the system's authorities or those of
+    /// [`authority`](Self::authority).
+    ///
+    /// # Errors
+    ///
+    /// `Invalid`, with what is wrong in the URL and what to write. The text holds no user and no password.
+    pub fn new(url: impl AsRef<str>) -> Result<Self, Error> {
+        let address = url::parse(url.as_ref())
+            .map_err(|problem| Error::new(ErrorKind::Invalid, Operation::Build).on("redis").detail(problem))?;
+        Ok(Self { settings: Settings::new(address) })
+    }
+
+    /// Verifies the server by these authorities' certificates, as PEM, instead of the system's.
+    #[must_use]
+    pub fn authority(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.settings.set_authority(pem.into());
+        self
+    }
+
+    /// Shows the server this client's certificate, with those that it was signed by, and proves it by the private key;
+    /// both as PEM.
+    #[must_use]
+    pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        self.settings.set_identity(chain.into(), key.into());
+        self
+    }
+}
+
+/// Shows where the server is, but no user, password or key.
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Redis").field(&self.settings).finish()
+    }
+}
+
+/// The connections of one broker to one server.
+pub struct RedisClient {
+    host: Host,
+    settings: Arc<Settings>,
+    publisher: Publisher,
+    subscriber: Subscriber,
+}
+
+impl fmt::Debug for RedisClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisClient").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Backend for Redis {
+    type Client = RedisClient;
+
+    fn system(&self) -> &'static str {
+        "redis"
+    }
+
+    fn client(&self, host: Host) -> Result<RedisClient, Vec<String>> {
+        let problems = self.settings.problems();
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let settings = Arc::new(self.settings.clone());
+        let endpoint = settings.address.endpoint.clone();
+        let words = Words { subscribe: "SUBSCRIBE", unsubscribe: "UNSUBSCRIBE" };
+        Ok(RedisClient {
+            publisher: Publisher::new(host.clone(), settings.clone(), endpoint.clone(), "PUBLISH"),
+            subscriber: Subscriber::new(host.clone(), settings.clone(), endpoint, words),
+            host,
+            settings,
+        })
+    }
+
+    async fn check(client: &RedisClient, wanted: Wanted) -> Result<Checked, BackendError> {
+        let endpoint = &client.settings.address.endpoint;
+        let checking =
+            async { Ok(check::check(&client.settings, endpoint, &client.host, &wanted, &check::PLAIN).await?) };
+        client.host.within(Outcome::NotApplied, checking).await
+    }
+
+    async fn close(client: &RedisClient) {
+        client.publisher.close();
+        client.subscriber.close();
+    }
+}
+
+impl PubSub for Redis {
+    type Subscription = RedisSubscription;
+
+    async fn publish(client: &RedisClient, message: Outgoing) -> Result<Option<u64>, BackendError> {
+        Ok(client.publisher.publish(&message).await.map(Some)?)
+    }
+
+    async fn publish_all(client: &RedisClient, messages: Vec<Outgoing>) -> Vec<Result<Option<u64>, BackendError>> {
+        let replies = client.publisher.publish_all(messages.iter()).await;
+        replies.into_iter().map(|reply| Ok(reply.map(Some)?)).collect()
+    }
+
+    async fn subscribe(
+        client: &RedisClient,
+        channels: Vec<Arc<str>>,
+        feed: Feed,
+    ) -> Result<RedisSubscription, BackendError> {
+        subscribe(client, channels.into_iter().map(Route::Channel).collect(), feed).await
+    }
+}
+
+impl PatternPubSub for Redis {
+    async fn subscribe_under(
+        client: &RedisClient,
+        prefix: Arc<str>,
+        feed: Feed,
+    ) -> Result<RedisSubscription, BackendError> {
+        subscribe(client, vec![Route::Below(prefix)], feed).await
+    }
+}
+
+async fn subscribe(client: &RedisClient, routes: Vec<Route>, feed: Feed) -> Result<RedisSubscription, BackendError> {
+    let subscribing = async { client.subscriber.subscribe(routes, feed).await.map_err(BackendError::from) };
+    client.host.within(Outcome::NotApplied, subscribing).await
+}

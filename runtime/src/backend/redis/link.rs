@@ -1,0 +1,193 @@
+//! One connection: connected, logged in, and read as values.
+
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use redis::{Value, ValueCodec};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_util::codec::Decoder;
+
+use super::fault::Fault;
+use super::settings::Settings;
+use super::url::Endpoint;
+
+/// Room for reading: as much is asked of the system at once.
+const READ: usize = 64 << 10;
+
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A connection on which the server speaks RESP3.
+///
+/// It starts no task and no timer, and is closed when it is dropped.
+pub(super) struct Link {
+    stream: Box<dyn Duplex>,
+    unread: BytesMut,
+    codec: ValueCodec,
+    /// The codec holds the first part of a value.
+    midway: bool,
+    unflushed: bool,
+}
+
+impl Link {
+    /// Connects and logs in.
+    pub(super) async fn connect(settings: &Settings, endpoint: &Endpoint) -> Result<Self, Fault> {
+        let stream: Box<dyn Duplex> = match endpoint {
+            Endpoint::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(|error| Fault::io(&error))?),
+            Endpoint::Tcp { host, port } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| Fault::io(&error))?;
+                // Every write here is a whole batch, which has nothing to wait for.
+                stream.set_nodelay(true).map_err(|error| Fault::io(&error))?;
+                if settings.address.tls {
+                    let connector = settings.connector().map_err(Fault::unreachable)?;
+                    let name = ServerName::try_from(host.clone())
+                        .map_err(|_| Fault::unreachable("the host isn't a name that a certificate can have"))?;
+                    Box::new(connector.connect(name, stream).await.map_err(|error| Fault::io(&error))?)
+                } else {
+                    Box::new(stream)
+                }
+            }
+        };
+        let unread = BytesMut::with_capacity(READ);
+        let mut link = Self { stream, unread, codec: ValueCodec::default(), midway: false, unflushed: false };
+        link.log_in(settings).await?;
+        Ok(link)
+    }
+
+    async fn log_in(&mut self, settings: &Settings) -> Result<(), Fault> {
+        let address = &settings.address;
+        let user = address.user.as_deref().unwrap_or("default");
+        match &address.password {
+            Some(password) => self.ask(&["HELLO", "3", "AUTH", user, password]).await?,
+            None => self.ask(&["HELLO", "3"]).await?,
+        };
+        if address.database > 0 {
+            self.ask(&["SELECT", &address.database.to_string()]).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends one command and returns its reply, where nothing else is under way.
+    pub(super) async fn ask(&mut self, words: &[&str]) -> Result<Value, Fault> {
+        let mut command = Vec::new();
+        pack(&mut command, words.iter().map(|word| word.as_bytes()));
+        self.stream.write_all(&command).await.map_err(|error| Fault::io(&error))?;
+        self.stream.flush().await.map_err(|error| Fault::io(&error))?;
+        match std::future::poll_fn(|cx| self.poll_value(cx)).await? {
+            Value::ServerError(error) => Err(Fault::refusal(&error)),
+            value => Ok(value),
+        }
+    }
+
+    /// Reads more, and fails at the end of the stream.
+    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        self.unread.reserve(READ / 4);
+        let read = ready!(pin!(self.stream.read_buf(&mut self.unread)).poll(cx));
+        Poll::Ready(match read {
+            Ok(0) => Err(Fault::unreachable("the server closed the connection")),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Fault::io(&error)),
+        })
+    }
+
+    /// Takes the next value from what was read.
+    pub(super) fn value(&mut self) -> Result<Option<Value>, Fault> {
+        if self.unread.is_empty() {
+            return Ok(None);
+        }
+        let value = self.codec.decode(&mut self.unread).map_err(|_| Fault::malformed())?;
+        self.midway = value.is_none();
+        Ok(value)
+    }
+
+    /// Takes the next reply of a command that answers with a number, which is quicker than [`value`](Self::value).
+    pub(super) fn reply(&mut self) -> Result<Option<Reply>, Fault> {
+        if !self.midway && self.unread.first() == Some(&b':') {
+            let Some(end) = self.unread.iter().take(24).position(|byte| *byte == b'\r') else {
+                return if self.unread.len() < 24 { Ok(None) } else { Err(Fault::malformed()) };
+            };
+            if self.unread.len() < end + 2 {
+                return Ok(None);
+            }
+            let mut number = 0_u64;
+            for digit in &self.unread[1..end] {
+                if !digit.is_ascii_digit() {
+                    return Err(Fault::malformed());
+                }
+                number = number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+            }
+            self.unread.advance(end + 2);
+            return Ok(Some(Ok(number)));
+        }
+        match self.value()? {
+            None => Ok(None),
+            Some(Value::Int(number)) => Ok(Some(Ok(u64::try_from(number).unwrap_or_default()))),
+            Some(Value::ServerError(error)) => Ok(Some(Err(Fault::refusal(&error)))),
+            Some(_) => Err(Fault::malformed()),
+        }
+    }
+
+    fn poll_value(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Fault>> {
+        loop {
+            if let Some(value) = self.value()? {
+                return Poll::Ready(Ok(value));
+            }
+            ready!(self.poll_fill(cx))?;
+        }
+    }
+
+    /// Writes what it can, from `*from` on, and hands all to the system.
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        from: &mut usize,
+    ) -> Poll<Result<(), Fault>> {
+        while *from < bytes.len() {
+            match ready!(Pin::new(&mut *self.stream).poll_write(cx, &bytes[*from..])) {
+                Ok(0) => return Poll::Ready(Err(Fault::unreachable("the server closed the connection"))),
+                Ok(written) => *from += written,
+                Err(error) => return Poll::Ready(Err(Fault::io(&error))),
+            }
+            self.unflushed = true;
+        }
+        if self.unflushed {
+            ready!(Pin::new(&mut *self.stream).poll_flush(cx)).map_err(|error| Fault::io(&error))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A number, or why the server refused.
+pub(super) type Reply = Result<u64, Fault>;
+
+/// Appends a command.
+pub(super) fn pack<'a>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'a [u8]>) {
+    header(out, b'*', words.len());
+    for word in words {
+        header(out, b'$', word.len());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn header(out: &mut Vec<u8>, kind: u8, mut number: usize) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.push(kind);
+    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,274 @@
+//! The task of a publishing connection: connects when there is something to send, writes batches, reads replies.
+
+use std::collections::VecDeque;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+
+use super::super::fault::Fault;
+use super::super::link::Link;
+use super::Shared;
+use super::batch::{MOST_COMMANDS, Pending, Replies};
+use crate::broker::lock;
+use crate::capability::Host;
+use crate::error::{ErrorKind, Outcome};
+
+/// So many batches may be without replies at once.
+const MOST_IN_FLIGHT: usize = 4;
+
+pub(super) struct Task {
+    host: Host,
+    shared: Arc<Shared>,
+}
+
+/// Why a connection isn't used any further.
+enum End {
+    Closed,
+    Broken(Fault),
+    TimedOut,
+    /// The server said what only another connection can mend.
+    Unfit,
+}
+
+impl Task {
+    /// Makes the one task of a publisher, whose `running` was set for it.
+    pub(super) fn new(host: Host, shared: Arc<Shared>) -> Self {
+        Self { host, shared }
+    }
+
+    /// Serves until the publisher is closed.
+    pub(super) async fn run(self) {
+        while self.wait_for_work().await {
+            let Some(link) = self.connect().await else { continue };
+            let mut session = Session {
+                shared: &self.shared,
+                timeout: self.host.limits().timeout,
+                link,
+                writing: None,
+                flights: VecDeque::new(),
+                timer: None,
+                yielded: false,
+                unfit: false,
+            };
+            let end = std::future::poll_fn(|cx| session.poll(cx)).await;
+            session.end(&end);
+        }
+    }
+
+    /// Waits for a batch; says no when the publisher is closed.
+    async fn wait_for_work(&self) -> bool {
+        std::future::poll_fn(|cx| {
+            let mut queue = lock(&self.shared.queue);
+            if queue.closed {
+                return Poll::Ready(false);
+            }
+            if queue.front().is_some() {
+                return Poll::Ready(true);
+            }
+            queue.idle = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Connects once for what waits, within the first batch's time, or fails what waits.
+    async fn connect(&self) -> Option<Link> {
+        let limit = self.host.limits().timeout;
+        let deadline = lock(&self.shared.queue).front()?.arrived + limit;
+        let connecting = timeout_at(deadline, Link::connect(&self.shared.settings, &self.shared.endpoint));
+        let mut connecting = pin!(connecting);
+        let connected = std::future::poll_fn(|cx| {
+            let mut queue = lock(&self.shared.queue);
+            if queue.closed {
+                return Poll::Ready(None);
+            }
+            queue.idle = Some(cx.waker().clone());
+            drop(queue);
+            connecting.as_mut().poll(cx).map(Some)
+        });
+        let (fault, expired) = match connected.await? {
+            Ok(Ok(link)) => return Some(link),
+            Ok(Err(fault)) => (fault, false),
+            Err(_) => (Fault::timeout(Outcome::NotApplied), true),
+        };
+        let now = Instant::now();
+        let mut failed = Vec::new();
+        let mut queue = lock(&self.shared.queue);
+        while queue.front().is_some_and(|pending| !expired || pending.arrived + limit <= now) {
+            failed.extend(queue.pop());
+        }
+        drop(queue);
+        for mut pending in failed {
+            pending.replies.fail(fault.clone());
+        }
+        None
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.shared.queue);
+        queue.running = false;
+        let waiting = queue.drain();
+        let closed = queue.closed;
+        drop(queue);
+        for mut pending in waiting {
+            if closed {
+                pending.replies.fail(Fault::closed(Outcome::NotApplied));
+            }
+        }
+    }
+}
+
+/// One connection in use.
+struct Session<'a> {
+    shared: &'a Shared,
+    timeout: std::time::Duration,
+    link: Link,
+    /// The last flight's bytes, and how many of them were written.
+    writing: Option<(Vec<u8>, usize)>,
+    flights: VecDeque<Flight>,
+    /// Set for a flight's deadline. Later ones are later, so it is set again only when it rings.
+    timer: Option<Pin<Box<Sleep>>>,
+    yielded: bool,
+    unfit: bool,
+}
+
+/// A batch that is sent, or is being sent.
+struct Flight {
+    replies: Replies,
+    arrived: Instant,
+}
+
+impl Session<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        loop {
+            if let Err(fault) = self.read(cx) {
+                return Poll::Ready(End::Broken(fault));
+            }
+            if self.unfit && self.flights.is_empty() {
+                return Poll::Ready(End::Unfit);
+            }
+            if let Err(fault) = self.write(cx) {
+                return Poll::Ready(End::Broken(fault));
+            }
+            if self.writing.is_none() && self.flights.len() < MOST_IN_FLIGHT && !self.unfit {
+                match self.take(cx) {
+                    Poll::Ready(Some(pending)) => {
+                        self.launch(pending);
+                        continue;
+                    }
+                    Poll::Ready(None) => return Poll::Ready(End::Closed),
+                    Poll::Pending => {}
+                }
+            } else {
+                let mut queue = lock(&self.shared.queue);
+                if queue.closed {
+                    return Poll::Ready(End::Closed);
+                }
+                queue.idle = Some(cx.waker().clone());
+            }
+            return if self.is_late(cx) { Poll::Ready(End::TimedOut) } else { Poll::Pending };
+        }
+    }
+
+    /// Takes the next batch, once those who are about to append to it have had their turn.
+    fn take(&mut self, cx: &mut Context<'_>) -> Poll<Option<Pending>> {
+        let mut queue = lock(&self.shared.queue);
+        if queue.closed {
+            return Poll::Ready(None);
+        }
+        let Some(front) = queue.front() else {
+            queue.idle = Some(cx.waker().clone());
+            return Poll::Pending;
+        };
+        if front.replies.expected < MOST_COMMANDS && !std::mem::replace(&mut self.yielded, true) {
+            drop(queue);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.yielded = false;
+        Poll::Ready(queue.pop())
+    }
+
+    fn launch(&mut self, pending: Pending) {
+        let Pending { bytes, mut replies, arrived } = pending;
+        replies.fail(Fault::unreachable("the task that publishes ended").sent());
+        self.writing = Some((bytes, 0));
+        self.flights.push_back(Flight { replies, arrived });
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        if let Some((bytes, from)) = &mut self.writing
+            && self.link.poll_write(cx, bytes, from)?.is_ready()
+            && let Some((bytes, _)) = self.writing.take()
+        {
+            lock(&self.shared.queue).recycle(bytes);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        loop {
+            let filled = self.link.poll_fill(cx);
+            while let Some(reply) = self.link.reply()? {
+                let Some(flight) = self.flights.front_mut() else { return Err(Fault::malformed()) };
+                self.unfit |= reply.as_ref().is_err_and(|fault| fault.unfit);
+                if flight.replies.receive(reply) {
+                    self.flights.pop_front();
+                }
+            }
+            if filled?.is_pending() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Says whether the first batch's time has passed.
+    fn is_late(&mut self, cx: &mut Context<'_>) -> bool {
+        while let Some(flight) = self.flights.front() {
+            let deadline = flight.arrived + self.timeout;
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+            if timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            if deadline <= Instant::now() {
+                return true;
+            }
+            timer.as_mut().reset(deadline);
+        }
+        false
+    }
+
+    /// Fails what is in flight; what wasn't sent waits for another connection.
+    fn end(&mut self, end: &End) {
+        let now = Instant::now();
+        if let Some((bytes, 0)) = self.writing.take()
+            && let Some(Flight { mut replies, arrived }) = self.flights.pop_back()
+        {
+            let unsent = match end {
+                End::Closed => Some(Fault::closed(Outcome::NotApplied)),
+                End::TimedOut if arrived + self.timeout <= now => Some(Fault::timeout(Outcome::NotApplied)),
+                _ => None,
+            };
+            match unsent {
+                Some(fault) => replies.fail(fault),
+                None => lock(&self.shared.queue).put_back(Pending { bytes, replies, arrived }),
+            }
+        }
+        for flight in &mut self.flights {
+            flight.replies.fail(match end {
+                End::Closed => Fault::closed(Outcome::Unknown),
+                End::Broken(fault) => fault.sent(),
+                End::TimedOut if flight.arrived + self.timeout <= now => Fault::timeout(Outcome::Unknown),
+                End::TimedOut | End::Unfit => {
+                    let text = "the connection was given up, since it didn't answer an earlier publish in time";
+                    Fault::new(ErrorKind::Unavailable, Outcome::Unknown, text)
+                }
+            });
+        }
+        self.flights.clear();
+    }
+}

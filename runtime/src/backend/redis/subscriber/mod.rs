@@ -1,0 +1,162 @@
+//! Subscribing: one connection for all subscriptions of a client on one node.
+
+mod routes;
+mod session;
+
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use super::fault::Fault;
+use super::settings::Settings;
+use super::url::Endpoint;
+use crate::broker::lock;
+use crate::capability::{Feed, Host, Unsubscribe};
+use crate::error::{Cause, Outcome};
+
+use routes::Routes;
+
+/// What a subscription listens to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Route {
+    Channel(Arc<str>),
+    /// Everything below the prefix.
+    Below(Arc<str>),
+}
+
+/// The commands of channels, which differ between a server and a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words {
+    pub(super) subscribe: &'static str,
+    pub(super) unsubscribe: &'static str,
+}
+
+/// One node's subscriptions. Dropping it ends them.
+pub(super) struct Subscriber {
+    host: Host,
+    settings: Arc<Settings>,
+    endpoint: Endpoint,
+    words: Words,
+    current: Mutex<Current>,
+}
+
+#[derive(Default)]
+struct Current {
+    session: Option<Arc<Shared>>,
+    closed: bool,
+}
+
+/// One connection's routes, shared by its task and the subscriptions.
+#[derive(Debug, Default)]
+struct Shared {
+    routes: Mutex<Routes>,
+}
+
+impl Subscriber {
+    pub(super) fn new(host: Host, settings: Arc<Settings>, endpoint: Endpoint, words: Words) -> Self {
+        Self { host, settings, endpoint, words, current: Mutex::default() }
+    }
+
+    /// Subscribes to every route; returns when the server has confirmed them all.
+    pub(super) async fn subscribe(&self, routes: Vec<Route>, feed: Feed) -> Result<RedisSubscription, Fault> {
+        let subscription = self.register(routes, &feed)?;
+        std::future::poll_fn(|cx| lock(&subscription.shared.routes).poll_ready(subscription.id, cx)).await?;
+        Ok(subscription)
+    }
+
+    /// Adds the routes to the connection there is, or to a new one.
+    fn register(&self, routes: Vec<Route>, feed: &Feed) -> Result<RedisSubscription, Fault> {
+        let mut current = lock(&self.current);
+        if current.closed {
+            return Err(Fault::closed(Outcome::NotApplied));
+        }
+        if let Some(shared) = &current.session {
+            let mut there = lock(&shared.routes);
+            if there.is_open() {
+                let id = there.add(routes, feed);
+                let waker = there.take_waker();
+                drop(there);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+                return Ok(RedisSubscription { shared: shared.clone(), id });
+            }
+        }
+        let shared = Arc::<Shared>::default();
+        let id = lock(&shared.routes).add(routes, feed);
+        current.session = Some(shared.clone());
+        drop(current);
+        let task = session::Task {
+            host: self.host.clone(),
+            settings: self.settings.clone(),
+            endpoint: self.endpoint.clone(),
+            words: self.words,
+            shared: shared.clone(),
+        };
+        self.host.spawn("redis subscriber", task.run());
+        Ok(RedisSubscription { shared, id })
+    }
+
+    /// Closes the connection and ends its subscriptions.
+    pub(super) fn close(&self) {
+        let mut current = lock(&self.current);
+        current.closed = true;
+        let session = current.session.take();
+        drop(current);
+        if let Some(shared) = session {
+            shared.end(Cause::Closed, &Fault::closed(Outcome::NotApplied));
+        }
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    /// Ends everything; the task sees it and drops the connection.
+    fn end(&self, cause: Cause, fault: &Fault) {
+        let ended = lock(&self.routes).end(fault);
+        ended.finish(cause, &fault.text);
+    }
+}
+
+/// Holds a subscription of [`Redis`](super::Redis) or [`RedisCluster`](super::RedisCluster).
+#[derive(Debug)]
+pub struct RedisSubscription {
+    shared: Arc<Shared>,
+    id: u64,
+}
+
+impl RedisSubscription {
+    /// Lets the feed go; the task unsubscribes what nobody else listens to. Returns the routes.
+    fn let_go(&self) -> Vec<Route> {
+        let mut routes = lock(&self.shared.routes);
+        let (held, feeds) = routes.remove(self.id);
+        let waker = routes.take_waker();
+        drop(routes);
+        drop(feeds);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        held
+    }
+
+    fn poll_gone(&self, held: &[Route], cx: &mut Context<'_>) -> Poll<()> {
+        lock(&self.shared.routes).poll_gone(held, cx)
+    }
+}
+
+impl Unsubscribe for RedisSubscription {
+    async fn close(self) {
+        let held = self.let_go();
+        std::future::poll_fn(|cx| self.poll_gone(&held, cx)).await;
+    }
+}
+
+impl Drop for RedisSubscription {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
