@@ -1,6 +1,56 @@
-//! Typed, versioned topics over Redis or memory.
+//! Typed, versioned topics over memory, Redis or Redis Cluster.
 //!
 //! > What the broker can't do doesn't compile. What was lost is told. What was settled is recorded.
+//!
+//! A payload type is declared with [`#[topic(..)]`](macro@topic); a [`Broker`] is built from a
+//! [`backend`] and a [`Config`]; binding the one to the other gives a [`Topic`], which publishes, subscribes
+//! and supervises.
+//!
+//! ```
+//! use tidings::backend::Memory;
+//! use tidings::{Broker, Config, Namespace, topic};
+//!
+//! #[topic(name = "orders.placed", version = 1, key(region))]
+//! #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+//! struct OrderPlaced {
+//!     region: String,
+//!     cents: i64,
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let broker = Broker::new(Memory::new(), Config::new(Namespace::new("shop", "prod")?))?;
+//! let placed = OrderPlaced::topic(&broker)?;
+//! let mut orders = placed.subscribe_all().await?;
+//! placed.publish(&OrderPlaced { region: "eu".to_owned(), cents: 990 }).await?;
+//! let (key, order) = orders.receive().await?;
+//! assert_eq!((&*key.region, order.cents), ("eu", 990));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Where to look
+//!
+//! | for | see |
+//! |---|---|
+//! | the words of `#[topic(..)]`, and what it generates | [`topic`](macro@topic) |
+//! | keys: which types, which text | [`TopicKey`](derive@TopicKey), [`key`] |
+//! | a consumer that goes on after an interruption and tells the [`Gap`] | [`Topic::supervise`] |
+//! | one that ends with it | [`Topic::subscribe`] |
+//! | whether a failed operation may have happened | [`Error::outcome`] |
+//! | every bound | [`Limits`], [`SubscribeOptions`] |
+//! | what the payload's JSON may hold | [`codec::Json`] |
+//! | a backend of your own | [`capability`] |
+//!
+//! # Features
+//!
+//! None is on by default: macros and memory are always there.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `redis` | the backends for Redis and Valkey |
+//! | `uuid`, `time` | key segments of those crates' types |
+//! | `conformance` | the suite of tests that holds a backend to the capabilities' contracts |
 
 mod address;
 mod broker;
@@ -32,3 +82,8 @@ pub use topic::{
 pub mod prelude {
     pub use crate::{PublishKeyed as _, PublishTopic as _, SelfKeyed as _, SubscribeTopic as _};
 }
+
+// The README's example is run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
