@@ -6,4 +6,4 @@ mod redis;
 
 pub use memory::Memory;
 #[cfg(feature = "redis")]
-pub use self::redis::Redis;
+pub use self::redis::{Redis, RedisCluster};

@@ -18,6 +18,7 @@ pub(super) struct Needs {
     subscribe: &'static str,
 }
 
+pub(super) const SHARDED: Needs = Needs { publish: "SPUBLISH", subscribe: "SSUBSCRIBE" };
 pub(super) const PLAIN: Needs = Needs { publish: "PUBLISH", subscribe: "SUBSCRIBE" };
 
 pub(super) async fn check(
@@ -36,6 +37,9 @@ pub(super) async fn check(
     let mut checked = Checked::new(format!("{product} {version}"));
     if version.split('.').next().and_then(|major| major.parse().ok()).is_some_and(|major: u32| major < OLDEST) {
         checked.problems.push(format!("the server is {product} {version}; use Redis 7.0 or later, or Valkey"));
+    }
+    if needs.publish == SHARDED.publish && allowed(link.ask(&["CLUSTER", "SLOTS"]).await)?.is_none() {
+        checked.problems.push("the server isn't a cluster's node, or the user lacks `CLUSTER SLOTS`; use `Redis`, or grant `+cluster|slots`".to_owned());
     }
     rights(&mut link, wanted, needs, &mut checked.problems).await?;
     if let Some(problem) = sizes(&mut link, host).await? {

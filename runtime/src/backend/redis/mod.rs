@@ -1,6 +1,7 @@
 //! Redis and Valkey, alone or as a cluster.
 
 mod check;
+mod cluster;
 mod fault;
 mod link;
 mod publisher;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use crate::capability::{Backend, BackendError, Checked, Feed, Host, Outgoing, PatternPubSub, PubSub, Wanted};
 use crate::error::{Error, ErrorKind, Operation, Outcome};
 
+pub use cluster::RedisCluster;
 use publisher::Publisher;
 use settings::Settings;
 use subscriber::{RedisSubscription, Route, Subscriber, Words};

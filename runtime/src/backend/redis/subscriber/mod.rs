@@ -96,6 +96,11 @@ impl Subscriber {
         Ok(RedisSubscription { shared, id })
     }
 
+    /// Says whether there is a connection.
+    pub(super) fn is_open(&self) -> bool {
+        lock(&self.current).session.as_ref().is_some_and(|shared| lock(&shared.routes).is_open())
+    }
+
     /// Closes the connection and ends its subscriptions.
     pub(super) fn close(&self) {
         let mut current = lock(&self.current);
