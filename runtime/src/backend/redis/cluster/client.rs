@@ -1,0 +1,295 @@
+//! The connections of one broker to a cluster's nodes.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::super::fault::Fault;
+use super::super::link::{Link, Reply};
+use super::super::publisher::Publisher;
+use super::super::settings::Settings;
+use super::super::subscriber::{RedisSubscription, Route, Subscriber, Words};
+use super::super::url::Endpoint;
+use super::slots::{self, Slots, redirection, slot};
+use crate::broker::lock;
+use crate::capability::{Feed, Host, Outgoing};
+use crate::error::{ErrorKind, Outcome};
+
+const WORDS: Words = Words { subscribe: "SSUBSCRIBE", unsubscribe: "SUNSUBSCRIBE" };
+
+/// The connections of one broker to a cluster's nodes, each opened when it is needed.
+pub struct RedisClusterClient {
+    pub(super) host: Host,
+    pub(super) settings: Arc<Settings>,
+    pub(super) seeds: Vec<Endpoint>,
+    map: Mutex<Map>,
+    /// Held by the one who asks for the slots.
+    asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Map {
+    slots: Slots,
+    /// Counts how often the slots were asked for; the slots are in use while they are `known`.
+    asked: u64,
+    known: bool,
+    closed: bool,
+    nodes: HashMap<Endpoint, Arc<Node>>,
+}
+
+struct Node {
+    endpoint: Endpoint,
+    publisher: Publisher,
+    subscriber: Subscriber,
+}
+
+impl RedisClusterClient {
+    pub(super) fn new(host: Host, settings: Arc<Settings>, seeds: Vec<Endpoint>) -> Self {
+        Self { host, settings, seeds, map: Mutex::default(), asking: tokio::sync::Mutex::default() }
+    }
+
+    pub(super) async fn publish(&self, message: &Outgoing) -> Reply {
+        let deadline = self.deadline();
+        let slot = slot(&message.channel);
+        let (node, reply) = if let Some(node) = self.known_owner(slot)? {
+            // This one keeps the time itself.
+            let reply = node.publisher.publish(message).await;
+            (node, reply)
+        } else {
+            let node = by(deadline, Outcome::NotApplied, self.owner(slot)).await?;
+            let reply = by(deadline, Outcome::Unknown, node.publisher.publish(message)).await;
+            (node, reply)
+        };
+        self.follow(reply, &node, message, deadline).await
+    }
+
+    /// Sends what was refused for its slot to the node that was named, once.
+    async fn follow(&self, reply: Reply, node: &Node, message: &Outgoing, deadline: Instant) -> Reply {
+        let Err(fault) = &reply else { return reply };
+        self.learn(fault);
+        let Some(named) = &fault.moved else { return reply };
+        let owner = self.node(&redirection(named, node.host())?)?;
+        let reply = by(deadline, Outcome::Unknown, owner.publisher.publish(message)).await;
+        if let Err(fault) = &reply {
+            self.learn(fault);
+        }
+        reply
+    }
+
+    pub(super) async fn publish_all(&self, messages: &[Outgoing]) -> Vec<Reply> {
+        let deadline = self.deadline();
+        let mut replies: Vec<Option<Reply>> = vec![None; messages.len()];
+        let mut groups: Vec<(Arc<Node>, Vec<usize>)> = Vec::new();
+        for (index, message) in messages.iter().enumerate() {
+            match by(deadline, Outcome::NotApplied, self.owner(slot(&message.channel))).await {
+                Err(fault) => replies[index] = Some(Err(fault)),
+                Ok(node) => match groups.iter_mut().find(|(owner, _)| Arc::ptr_eq(owner, &node)) {
+                    Some((_, indices)) => indices.push(index),
+                    None => groups.push((node, vec![index])),
+                },
+            }
+        }
+        let sending = groups
+            .iter()
+            .map(|(node, indices)| node.publisher.publish_all(indices.iter().map(|index| &messages[*index])));
+        for ((node, indices), group) in groups.iter().zip(join(sending).await) {
+            for (index, reply) in indices.iter().zip(group) {
+                replies[*index] = Some(self.follow(reply, node, &messages[*index], deadline).await);
+            }
+        }
+        replies.into_iter().flatten().collect()
+    }
+
+    /// Subscribes to all channels, each on its slot's owner.
+    pub(super) async fn subscribe(
+        &self,
+        channels: Vec<Arc<str>>,
+        feed: &Feed,
+    ) -> Result<Vec<RedisSubscription>, Fault> {
+        let mut held = Vec::new();
+        let mut wanted = channels;
+        // The second time is for those whose slot has moved since the slots were asked for.
+        for last in [false, true] {
+            let mut moved = Vec::new();
+            for (node, channels) in self.by_owner(std::mem::take(&mut wanted)).await? {
+                let routes = channels.iter().cloned().map(Route::Channel).collect();
+                match node.subscriber.subscribe(routes, feed.clone()).await {
+                    Ok(subscription) => held.push(subscription),
+                    Err(fault) => {
+                        self.learn(&fault);
+                        if fault.moved.is_none() || last {
+                            return Err(fault);
+                        }
+                        moved.extend(channels);
+                    }
+                }
+            }
+            if moved.is_empty() {
+                break;
+            }
+            wanted = moved;
+        }
+        Ok(held)
+    }
+
+    async fn by_owner(&self, channels: Vec<Arc<str>>) -> Result<Vec<(Arc<Node>, Vec<Arc<str>>)>, Fault> {
+        let mut groups: Vec<(Arc<Node>, Vec<Arc<str>>)> = Vec::new();
+        for channel in channels {
+            let node = self.owner(slot(&channel)).await?;
+            match groups.iter_mut().find(|(owner, _)| Arc::ptr_eq(owner, &node)) {
+                Some((_, channels)) => channels.push(channel),
+                None => groups.push((node, vec![channel])),
+            }
+        }
+        Ok(groups)
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.host.limits().timeout
+    }
+
+    /// Where a failure means that the slots may have other owners, they are asked for before the next use.
+    fn learn(&self, fault: &Fault) {
+        if fault.moved.is_some() || fault.unfit || matches!(fault.kind, ErrorKind::Unavailable | ErrorKind::Timeout) {
+            lock(&self.map).known = false;
+        }
+    }
+
+    /// The slot's owner, if the slots are known.
+    fn known_owner(&self, slot: u16) -> Result<Option<Arc<Node>>, Fault> {
+        let map = lock(&self.map);
+        if map.closed {
+            return Err(Fault::closed(Outcome::NotApplied));
+        }
+        if !map.known {
+            return Ok(None);
+        }
+        let owner = map.slots.owner(slot).ok_or_else(slots::uncovered)?;
+        if let Some(node) = map.nodes.get(owner) {
+            return Ok(Some(node.clone()));
+        }
+        let owner = owner.clone();
+        drop(map);
+        self.node(&owner).map(Some)
+    }
+
+    /// The slot's owner. Asks the cluster when that isn't known.
+    async fn owner(&self, slot: u16) -> Result<Arc<Node>, Fault> {
+        if let Some(node) = self.known_owner(slot)? {
+            return Ok(node);
+        }
+        let before = lock(&self.map).asked;
+        let asking = self.asking.lock().await;
+        if lock(&self.map).asked == before {
+            self.ask().await?;
+        }
+        drop(asking);
+        self.known_owner(slot)?.ok_or_else(|| Fault::unreachable("the cluster's slots are changing"))
+    }
+
+    /// Asks one node after another for the slots.
+    async fn ask(&self) -> Result<(), Fault> {
+        let mut candidates: Vec<Endpoint> = lock(&self.map).slots.nodes().cloned().collect();
+        candidates.extend(self.seeds.iter().cloned());
+        let mut asked = Vec::new();
+        let mut last = Fault::unreachable("the cluster has no node");
+        // One that stands still leaves time for the others.
+        let share = self.host.limits().timeout / 4;
+        for endpoint in candidates {
+            if asked.contains(&endpoint) {
+                continue;
+            }
+            match by(Instant::now() + share, Outcome::NotApplied, self.ask_node(&endpoint)).await {
+                Ok(slots) => {
+                    let mut map = lock(&self.map);
+                    map.nodes.retain(|node, held| slots.nodes().any(|it| it == node) || held.subscriber.is_open());
+                    map.slots = slots;
+                    map.asked += 1;
+                    map.known = true;
+                    return Ok(());
+                }
+                Err(fault) => last = fault,
+            }
+            asked.push(endpoint);
+        }
+        Err(last)
+    }
+
+    async fn ask_node(&self, endpoint: &Endpoint) -> Result<Slots, Fault> {
+        let mut link = Link::connect(&self.settings, endpoint).await?;
+        match link.ask(&["CLUSTER", "SLOTS"]).await {
+            Ok(answer) => Slots::read(&answer, host(endpoint)),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Finds or makes a node's connections.
+    fn node(&self, endpoint: &Endpoint) -> Result<Arc<Node>, Fault> {
+        let mut map = lock(&self.map);
+        if map.closed {
+            return Err(Fault::closed(Outcome::NotApplied));
+        }
+        let made = || {
+            let (host, settings) = (self.host.clone(), self.settings.clone());
+            Arc::new(Node {
+                endpoint: endpoint.clone(),
+                publisher: Publisher::new(host.clone(), settings.clone(), endpoint.clone(), "SPUBLISH"),
+                subscriber: Subscriber::new(host, settings, endpoint.clone(), WORDS),
+            })
+        };
+        Ok(map.nodes.entry(endpoint.clone()).or_insert_with(made).clone())
+    }
+
+    pub(super) fn close(&self) {
+        let mut map = lock(&self.map);
+        map.closed = true;
+        let nodes = std::mem::take(&mut map.nodes);
+        drop(map);
+        for node in nodes.values() {
+            node.publisher.close();
+            node.subscriber.close();
+        }
+    }
+}
+
+impl Drop for RedisClusterClient {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Node {
+    fn host(&self) -> &str {
+        host(&self.endpoint)
+    }
+}
+
+fn host(endpoint: &Endpoint) -> &str {
+    match endpoint {
+        Endpoint::Tcp { host, .. } => host,
+        Endpoint::Unix(_) => "localhost",
+    }
+}
+
+async fn by<T>(deadline: Instant, late: Outcome, step: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    timeout_at(deadline, step).await.unwrap_or_else(|_| Err(Fault::timeout(late)))
+}
+
+/// Awaits all at once.
+async fn join<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
+    let mut outputs: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();
+    std::future::poll_fn(|cx| {
+        for (future, output) in running.iter_mut().zip(&mut outputs).filter(|(_, output)| output.is_none()) {
+            if let Poll::Ready(ready) = future.as_mut().poll(cx) {
+                *output = Some(ready);
+            }
+        }
+        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}
