@@ -1,6 +1,9 @@
 //! The command line.
 
+use std::fmt;
 use std::path::PathBuf;
+
+use tidings::backend::Redis;
 
 pub(crate) const HELP: &str = "\
 Publishes a week of earthquakes as typed events and follows them by key, by key prefix, and all.
@@ -9,8 +12,10 @@ Usage: cargo run --example quakes -- [OPTIONS]
 
 Options:
   --backend memory       Within this process (the default)
+  --backend URL          Over Redis or Valkey: redis://[user:password@]host[:port], rediss://.. or unix:/path
   --feed FILE            Another GeoJSON feed of the US Geological Survey
   --cut                  Cuts the connection half-way, and shows what each follower was told and how it caught up
+                         (on a server by CLIENT KILL TYPE pubsub, which cuts everyone's: use a server of your own)
   --help                 Prints this
 
 Exit status: 0 when every follower got every event once and in order (and, with --cut, was told of a gap), 1 when not
@@ -18,12 +23,6 @@ or when something failed, 2 for options that it doesn't know.
 ";
 
 /// What the command line asks for.
-#[derive(Debug)]
-pub(crate) enum Asked {
-    ForHelp,
-    ToRun(Args),
-}
-
 #[derive(Debug)]
 pub(crate) struct Args {
     pub(crate) backend: Backend,
@@ -34,10 +33,20 @@ pub(crate) struct Args {
 #[derive(Debug)]
 pub(crate) enum Backend {
     Memory,
+    Redis { backend: Redis, url: Url },
 }
 
-/// Reads the arguments after the program's name, or says in one line what is wrong with them.
-pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Asked, String> {
+/// A server's URL. It may hold a password, so it has no readable `Debug`.
+pub(crate) struct Url(pub(crate) String);
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Url(..)")
+    }
+}
+
+/// Reads the arguments after the program's name, or says in one line what is wrong with them. `None` asks for help.
+pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Option<Args>, String> {
     let feed = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/usgs-all-week.geojson"));
     let mut parsed = Args { backend: Backend::Memory, feed, cut: false };
     let mut args = args.into_iter();
@@ -53,7 +62,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Asked, Str
         }
         let value = if takes_value { inline.or_else(|| args.next()) } else { None };
         match (option, value) {
-            ("--help" | "-h", _) => return Ok(Asked::ForHelp),
+            ("--help" | "-h", _) => return Ok(None),
             ("--cut", _) => parsed.cut = true,
             ("--feed", Some(file)) => parsed.feed = file.into(),
             ("--backend", Some(backend)) => parsed.backend = backend_of(&backend)?,
@@ -61,12 +70,17 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Asked, Str
             _ => return Err(format!("unknown option `{arg}`")),
         }
     }
-    Ok(Asked::ToRun(parsed))
+    Ok(Some(parsed))
 }
 
 fn backend_of(text: &str) -> Result<Backend, String> {
     match text {
         "memory" => Ok(Backend::Memory),
-        _ => Err(format!("unknown backend `{text}`; give `memory`")),
+        url if url.contains(':') => {
+            // The error says what is wrong with the URL, without what could be a password.
+            let backend = Redis::new(url).map_err(|wrong| wrong.to_string())?;
+            Ok(Backend::Redis { backend, url: Url(url.to_owned()) })
+        }
+        _ => Err(format!("unknown backend `{text}`; give `memory` or a URL such as `redis://localhost`")),
     }
 }

@@ -10,6 +10,7 @@
 //! | `follow.rs` | the supervised followers: what to do with an event, and what to do about a gap |
 //! | `journal.rs` | the state behind the events, which a follower reads again after a gap |
 //! | `run.rs` | the whole run on any backend with patterns: publish, follow, stop, close |
+//! | `cut.rs` | how a connection is cut |
 //! | `feed.rs` | reads the feed |
 //! | `check.rs` | works out from the plain file what everyone should have, and compares |
 //! | `difference.rs` | tells what is missing, too many or out of order |
@@ -18,6 +19,7 @@
 
 mod args;
 mod check;
+mod cut;
 mod difference;
 mod feed;
 mod follow;
@@ -30,7 +32,8 @@ use std::process::ExitCode;
 
 use tidings::backend::Memory;
 
-use crate::args::{Args, Asked, Backend};
+use crate::args::{Args, Backend};
+use crate::cut::Cut;
 use crate::feed::Feed;
 use crate::run::Run;
 
@@ -40,8 +43,8 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = match args::parse(std::env::args().skip(1)) {
-        Ok(Asked::ToRun(args)) => args,
-        Ok(Asked::ForHelp) => {
+        Ok(Some(args)) => args,
+        Ok(None) => {
             print!("{}", args::HELP);
             return ExitCode::SUCCESS;
         }
@@ -66,14 +69,12 @@ async fn run(args: Args) -> Result<bool, Failure> {
     let outcome = match args.backend {
         Backend::Memory => {
             let memory = Memory::new();
-            let cut = args.cut.then(|| {
-                let memory = memory.clone();
-                async move || {
-                    memory.disconnect();
-                    Ok(())
-                }
-            });
+            let cut = args.cut.then(|| Cut::Memory(memory.clone()));
             Run::new(feed.quakes).on(memory, cut).await?
+        }
+        Backend::Redis { backend, url } => {
+            let cut = if args.cut { Some(Cut::redis(&url).await?) } else { None };
+            Run::new(feed.quakes).on(backend, cut).await?
         }
     };
     let verdict = check::verdict(&feed.plain, &outcome);

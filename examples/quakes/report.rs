@@ -104,7 +104,11 @@ pub(crate) fn with_sources(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        let _ = write!(text, ": {cause}");
+        // Some errors quote their source already.
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            let _ = write!(text, ": {cause_text}");
+        }
         source = cause.source();
     }
     text

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::Failure;
+use crate::cut::Cut;
 use crate::follow::{Follower, Interest};
 use crate::journal::Journal;
 use crate::quake::QuakeReported;
@@ -45,33 +46,32 @@ impl Run {
     }
 
     /// Publishes everything and lets the followers follow. `cut` loses the connection half-way.
-    pub(crate) async fn on<B: PatternPubSub>(
-        self,
-        backend: B,
-        cut: Option<impl AsyncFnOnce() -> Result<(), Failure>>,
-    ) -> Result<Outcome, Failure> {
+    pub(crate) async fn on<B: PatternPubSub>(self, backend: B, cut: Option<Cut>) -> Result<Outcome, Failure> {
         // An environment of its own, so that two runs on one server never meet.
         let namespace = Namespace::new("quakes", format!("run-{}", std::process::id()))?;
         let broker = Broker::new(backend, Config::new(namespace))?;
         let outcome = self.with(&broker, cut).await;
         // Close waits for everything that the broker owns; what doesn't end in time is named in the error.
-        broker.close(PATIENCE).await?;
-        outcome
+        let closed = broker.close(PATIENCE).await;
+        let outcome = outcome?;
+        closed?;
+        Ok(outcome)
     }
 
-    async fn with<B: PatternPubSub>(
-        self,
-        broker: &Broker<B>,
-        cut: Option<impl AsyncFnOnce() -> Result<(), Failure>>,
-    ) -> Result<Outcome, Failure> {
+    async fn with<B: PatternPubSub>(self, broker: &Broker<B>, cut: Option<Cut>) -> Result<Outcome, Failure> {
         let Self { quakes, journal } = self;
-        // A supervision would go on trying to reach a server that isn't there; a person rather hears of it now.
-        let server = broker.check(PATIENCE).await?.server;
         // A topic never slows its publisher: a subscription that falls behind by more than its buffer ends with
         // `Overflow`. So the buffer takes the largest burst that is expected, here the whole feed. Should that not be
         // enough, it is a gap like any other, and the follower catches up from the journal.
         let topic = QuakeReported::topic(broker)?;
-        let topic = topic.with_options(SubscribeOptions::new().buffer_messages(quakes.len().max(1)))?;
+        let topic = topic.with_options(SubscribeOptions::new().buffer_messages(quakes.len()))?;
+
+        // A supervision goes on trying to reach a server that isn't there; a person rather hears of it now. With the
+        // topic bound, the check also says whether the user has the rights to it.
+        let checked = broker.check(PATIENCE).await?;
+        if !checked.problems.is_empty() {
+            return Err(checked.problems.join("; ").into());
+        }
 
         let stop = Stop::new();
         let mut supervisions = JoinSet::new();
@@ -80,7 +80,7 @@ impl Run {
             supervisions.spawn(follower.follow(topic.clone(), stop.clone()));
         }
         let mut outcome = Outcome {
-            server,
+            server: checked.server,
             followers: followers.to_vec(),
             published: 0,
             heard: Some(0),
@@ -107,7 +107,7 @@ async fn publish<B: PatternPubSub>(
     mut quakes: Vec<QuakeReported>,
     journal: &Journal,
     outcome: &mut Outcome,
-    mut cut: Option<impl AsyncFnOnce() -> Result<(), Failure>>,
+    mut cut: Option<Cut>,
 ) -> Result<(), Failure> {
     // What is published before a subscription is ready isn't heard by it, and that is no gap.
     let subscribed = async {
@@ -126,7 +126,7 @@ async fn publish<B: PatternPubSub>(
         if outcome.published >= half
             && let Some(cut) = cut.take()
         {
-            cut().await?;
+            cut.cut().await?;
         }
         // The state first, then the news of it: who reads the state after a gap finds everything that was published.
         journal.record(batch);
