@@ -33,16 +33,19 @@ impl Progress {
         self.write(&format!("\r\x1b[K{line}"));
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.write("\r\x1b[K");
-    }
-
     /// A terminal that is gone is no reason to fail: the line is just no longer shown.
     fn write(&mut self, text: &str) {
         if self.shown {
             let mut out = stdout().lock();
             self.shown = out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok();
         }
+    }
+}
+
+/// Nothing of it stays, however the run ended.
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.write("\r\x1b[K");
     }
 }
 

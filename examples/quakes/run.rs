@@ -147,7 +147,6 @@ async fn publish<B: PatternPubSub>(
     // Those who aren't there by then are reported with what they lack.
     let _ = timeout(PATIENCE, caught_up).await;
     outcome.took = started.elapsed();
-    progress.clear();
     Ok(())
 }
 
