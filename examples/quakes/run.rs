@@ -115,7 +115,11 @@ async fn publish<B: PatternPubSub>(
             sleep(Duration::from_millis(1)).await;
         }
     };
-    timeout(PATIENCE, subscribed).await.map_err(|_| "not every follower could subscribe")?;
+    if timeout(PATIENCE, subscribed).await.is_err() {
+        // A supervision goes on trying and logs why; a subscription of its own is told at once.
+        topic.subscribe_all().await?;
+        return Err("not every follower could subscribe in time".into());
+    }
 
     let started = Instant::now();
     let mut progress = Progress::new(quakes.len());
