@@ -10,8 +10,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use crate::broker::Host;
-pub use crate::topic::{Feed, FeedEnded};
 use crate::error::{BoxError, ErrorKind, Outcome};
+pub use crate::topic::{Feed, FeedEnded};
 
 /// An adapter to one messaging system: its settings, shared by the brokers that use the same value.
 ///

@@ -267,6 +267,12 @@ impl Error {
         self.inner.outcome
     }
 
+    /// The text that says more than the kind does: the detail, or the source's own text.
+    pub(crate) fn reason(&self) -> Option<String> {
+        let detail = self.inner.detail.as_deref().map(ToOwned::to_owned);
+        detail.or_else(|| self.inner.source.as_ref().map(ToString::to_string))
+    }
+
     /// Returns why the subscription ended, where the kind is [`ErrorKind::Ended`].
     #[must_use]
     pub fn cause(&self) -> Option<Cause> {

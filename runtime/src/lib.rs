@@ -59,23 +59,23 @@ mod error;
 mod telemetry;
 mod topic;
 
+#[doc(hidden)]
+pub mod __private;
 pub mod backend;
 pub mod capability;
 pub mod codec;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-#[doc(hidden)]
-pub mod __private;
 
-pub use address::{key, NameError, Namespace};
+pub use address::{NameError, Namespace, key};
 pub use broker::{Broker, Brokers, BrokersBuilder, Config, Limits, Stats};
 pub use declaration::{Declaration, Kind, SelfKeyed, TopicSpec};
 pub use error::{BoxError, Cause, Error, ErrorKind, HandlerError, Operation, Outcome};
 pub use key::TopicKey;
-pub use tidings_macros::{topic, TopicKey};
+pub use tidings_macros::{TopicKey, topic};
 pub use topic::{
-    Call, Ended, Gap, Heard, KeyedSubscription, KeyedTopic, OnMalformed, PublishKeyed, PublishTopic, Stop, SubscribeOptions,
-    SubscribeTopic, Subscription, Supervise, SupervisePolicy, Topic,
+    Call, Ended, Gap, Heard, KeyedSubscription, KeyedTopic, Notice, OnMalformed, PublishKeyed, PublishTopic, Stop,
+    SubscribeOptions, SubscribeTopic, Subscription, Supervise, SupervisePolicy, Topic,
 };
 
 /// The traits that bring the convenience methods: `event.publish(&broker, &key)`, `OrderPlaced::subscribe(&broker, &key)`.

@@ -5,7 +5,7 @@
 
 use std::future::Future;
 
-use tracing::{debug_span, Instrument, Span};
+use tracing::{Instrument, Span, debug_span};
 
 use crate::declaration::Declaration;
 use crate::error::{Cause, Error, Outcome};
@@ -128,7 +128,11 @@ pub(crate) fn received(declaration: Declaration, system: &'static str, bytes: us
 /// A message on a channel that lies below a prefix without being one of the topic's.
 pub(crate) fn foreign(declaration: Declaration, system: &'static str) {
     event!(
-        DEBUG, declaration, system, "receive", {},
+        DEBUG,
+        declaration,
+        system,
+        "receive",
+        {},
         "a message came on a channel with another number of segments, which is none of this topic's"
     );
 }

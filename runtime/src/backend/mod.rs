@@ -4,6 +4,6 @@ mod memory;
 #[cfg(feature = "redis")]
 mod redis;
 
-pub use memory::Memory;
 #[cfg(feature = "redis")]
 pub use self::redis::{Redis, RedisCluster};
+pub use memory::Memory;

@@ -6,6 +6,7 @@ use crate::broker::Broker;
 use crate::capability::Backend;
 use crate::declaration::{Declaration, TopicSpec};
 use crate::error::{Error, ErrorKind, Operation};
+use crate::key::TopicKey;
 
 /// A topic bound to a broker: what [`#[topic]`](macro@crate::topic) generates as `T::topic(&broker)`.
 ///
@@ -33,6 +34,15 @@ impl<T: TopicSpec, B: Backend> Topic<T, B> {
     #[must_use]
     pub fn address(&self) -> &str {
         &self.bound.address
+    }
+
+    /// Returns the channel of a key: what `redis-cli SUBSCRIBE` takes.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a key over its limit.
+    pub fn channel_of(&self, key: &T::Key) -> Result<String, Error> {
+        self.channel(|to| key.write(to))
     }
 
     /// Returns the broker.

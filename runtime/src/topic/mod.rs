@@ -20,7 +20,7 @@ pub use keyed::KeyedTopic;
 pub use options::{OnMalformed, SubscribeOptions};
 pub use publish::Heard;
 pub use subscription::{KeyedSubscription, Subscription};
-pub use supervise::{Ended, Gap, Stop, Supervise, SupervisePolicy};
+pub use supervise::{Ended, Gap, Notice, Stop, Supervise, SupervisePolicy};
 
 pub(crate) use bound::Bound;
 #[cfg(feature = "conformance")]

@@ -5,7 +5,7 @@ use std::task::{Context, Waker};
 use super::feed::{FeedLimits, Inbox, feed};
 use super::{Call, KeyedSubscription, Subscription, Topic};
 use crate::broker::{Broker, End, Entry, Tracked, lock};
-use crate::capability::{BackendError, Feed, PatternPubSub, PubSub, Unsubscribe};
+use crate::capability::{Backend, BackendError, Feed, PatternPubSub, PubSub, Unsubscribe};
 use crate::codec::Decode;
 use crate::declaration::TopicSpec;
 use crate::error::{Cause, Error, ErrorKind, Operation, Outcome};
@@ -161,7 +161,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     }
 }
 
-impl<T: TopicSpec, B: PubSub> Topic<T, B> {
+impl<T: TopicSpec, B: Backend> Topic<T, B> {
     pub(super) fn channel(&self, write_key: impl FnOnce(&mut KeyWriter<'_>)) -> Result<String, Error> {
         let most = self.broker.limits().key_bytes;
         self.bound.channel(most, write_key).map_err(|bytes| {

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::Cause;
+use crate::error::{Cause, Error};
 
 pub use policy::SupervisePolicy;
 pub use run::Supervise;
@@ -40,6 +40,26 @@ impl fmt::Display for Gap {
         }
         write!(f, ", {} failed attempts", self.attempts)
     }
+}
+
+/// News of a supervision between its callbacks.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Notice<'a> {
+    /// A subscription is ready; the gap callback follows where there was an interruption.
+    Ready,
+    /// The subscription ended, for the reason that [`Error::cause`] names. Another is tried.
+    Interrupted {
+        /// The subscription's ending.
+        error: &'a Error,
+    },
+    /// An attempt to subscribe failed. Another follows.
+    Failed {
+        /// Why.
+        error: &'a Error,
+        /// How many have failed since the interruption.
+        attempts: u32,
+    },
 }
 
 /// How a supervision ended without an error.

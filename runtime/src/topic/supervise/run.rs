@@ -1,3 +1,4 @@
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use tokio::time::Instant;
 
 use super::backoff::Backoff;
 use super::source::{KeysUnder, OneKey, SomeKeys, Source};
-use super::{Ended, Gap, Stop, SupervisePolicy};
+use super::{Ended, Gap, Notice, Stop, SupervisePolicy};
 use crate::broker::{Host, Tracked, caught};
 use crate::capability::{PatternPubSub, PubSub};
 use crate::codec::Decode;
@@ -19,13 +20,15 @@ use crate::topic::Topic;
 
 /// A supervision that is ready to run: [`Topic::supervise`] and its siblings make one.
 #[must_use = "a supervision does nothing until `run` is awaited"]
-#[derive(Debug)]
 pub struct Supervise<F, S = ()> {
     source: F,
     policy: SupervisePolicy,
     state: S,
     stop: Option<Stop>,
+    notice: Notified,
 }
+
+type Notified = Option<Box<dyn Fn(Notice<'_>) + Send + Sync>>;
 
 impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     /// Supervises one key: handles its events, and after an interruption subscribes again and tells the gap.
@@ -112,20 +115,36 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
 
 impl<F> Supervise<F> {
     fn new(source: F, policy: SupervisePolicy) -> Self {
-        Self { source, policy, state: (), stop: None }
+        Self { source, policy, state: (), stop: None, notice: None }
     }
 }
 
 impl<F, S> Supervise<F, S> {
     /// Gives the callbacks a state, cloned for each call. Without it they are given `()`.
     pub fn with<N: Clone + Send>(self, state: N) -> Supervise<F, N> {
-        Supervise { source: self.source, policy: self.policy, state, stop: self.stop }
+        Supervise { source: self.source, policy: self.policy, state, stop: self.stop, notice: self.notice }
     }
 
     /// Ends the supervision when the token is pulled.
     pub fn until(mut self, stop: &Stop) -> Self {
         self.stop = Some(stop.clone());
         self
+    }
+
+    /// Tells when a subscription is ready, when one is interrupted, and when an attempt to subscribe fails.
+    ///
+    /// A gap is told only once delivery has resumed. This is where a service learns that it is deaf meanwhile, for
+    /// good perhaps (a missing right is `Refused`, which a supervision goes on trying), and when its first subscription
+    /// is ready. It is called in between, so it must return soon.
+    pub fn on_notice(mut self, notice: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Self {
+        self.notice = Some(Box::new(notice));
+        self
+    }
+}
+
+impl<F: fmt::Debug, S> fmt::Debug for Supervise<F, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Supervise").field("source", &self.source).field("policy", &self.policy).finish_non_exhaustive()
     }
 }
 
@@ -172,6 +191,11 @@ impl<F: Source, S: Clone + Send> Supervise<F, S> {
             let (gap, state) = (&gap, self.state.clone());
             async move { gap(told, state).await }
         };
+        let notice = |notice: Notice<'_>| {
+            if let Some(notified) = &self.notice {
+                notified(notice);
+            }
+        };
         let mut ends = Ends::new(host, self.stop.as_ref());
         let mut backoff = Backoff::new(self.policy);
         let mut interruption: Option<Interruption> = None;
@@ -182,9 +206,12 @@ impl<F: Source, S: Clone + Send> Supervise<F, S> {
                 Ok(Err(failed)) if !failed.is_transient() => return Err(failed),
                 Ok(Err(failed)) => {
                     telemetry::attempt_failed(declaration, system, &failed);
-                    interruption.get_or_insert_with(|| Interruption::new(Cause::Disconnected, &failed)).attempts += 1;
+                    let begun = interruption.get_or_insert_with(|| Interruption::new(Cause::Disconnected, &failed));
+                    begun.attempts = begun.attempts.saturating_add(1);
+                    notice(Notice::Failed { error: &failed, attempts: begun.attempts });
                 }
                 Ok(Ok(mut subscription)) => {
+                    notice(Notice::Ready);
                     if let Some(interruption) = interruption.take()
                         && let Some(ended) = call(topic, &mut ends, tell(interruption.over())).await?
                     {
@@ -200,7 +227,10 @@ impl<F: Source, S: Clone + Send> Supervise<F, S> {
                             Ok(event) => call(topic, &mut ends, handle(event)).await?,
                             Err(ended) => match ended.cause() {
                                 Some(Cause::Closed) => break 'run Ended::Closed,
-                                Some(cause) => break Some(Interruption::new(cause, &ended)),
+                                Some(cause) => {
+                                    notice(Notice::Interrupted { error: &ended });
+                                    break Some(Interruption::new(cause, &ended));
+                                }
                                 None => {
                                     let told = Interruption::new(Cause::Malformed, &ended).over();
                                     call(topic, &mut ends, tell(told)).await?
@@ -251,19 +281,19 @@ async fn call<T: TopicSpec, B: PubSub>(
 /// An interruption that isn't over yet.
 struct Interruption {
     cause: Cause,
-    detail: Arc<str>,
+    detail: Option<Arc<str>>,
     attempts: u32,
     began: Instant,
 }
 
 impl Interruption {
     fn new(cause: Cause, error: &Error) -> Self {
-        Self { cause, detail: error.to_string().into(), attempts: 0, began: Instant::now() }
+        Self { cause, detail: error.reason().map(Into::into), attempts: 0, began: Instant::now() }
     }
 
     fn over(self) -> Gap {
         let Self { cause, detail, attempts, began } = self;
-        Gap { cause, detail: Some(detail), attempts, lasted: began.elapsed() }
+        Gap { cause, detail, attempts, lasted: began.elapsed() }
     }
 }
 

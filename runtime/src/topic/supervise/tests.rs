@@ -23,12 +23,21 @@ async fn publish(broker: &Broker<Memory>, value: u32) {
 
 #[tokio::test(start_paused = true)]
 #[allow(clippy::disallowed_methods)]
-async fn a_spawned_supervision_backs_off_tells_the_gap_and_stops() {
+async fn a_spawned_supervision_backs_off_tells_the_gap_and_every_step_and_stops() {
     let memory = Memory::new();
     let broker = broker(&memory);
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let stop = Stop::new();
     let run = Counted::topic(&broker).unwrap().supervise(&1, SupervisePolicy::default()).until(&stop);
+    let news: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = news.clone();
+    let run = run.on_notice(move |notice| {
+        tidings::broker::lock(&heard).push(match notice {
+            Notice::Ready => "ready".to_owned(),
+            Notice::Interrupted { error } => format!("{:?}", error.kind()),
+            Notice::Failed { error, attempts } => format!("{:?} {attempts}", error.kind()),
+        });
+    });
     let task = tokio::spawn(run.with((seen.clone(), stop)).run(
         async |event, (seen, stop)| {
             tidings::broker::lock(&seen).push(event.0.to_string());
@@ -50,6 +59,10 @@ async fn a_spawned_supervision_backs_off_tells_the_gap_and_stops() {
     memory.refuse(false);
     publish(&broker, 2).await;
     assert_eq!(task.await.unwrap().unwrap(), Ended::Stopped);
+    assert_eq!(Counted::topic(&broker).unwrap().channel_of(&1).unwrap(), "a.b.topic.counted.v1.1");
     assert_eq!(*tidings::broker::lock(&seen), ["1", "Disconnected 3 1.5s", "2"]);
+    let told = tidings::broker::lock(&news);
+    let failed = ["Unavailable 1", "Unavailable 2", "Unavailable 3"];
+    assert_eq!(*told, [&["ready", "Ended(Disconnected)"], &failed[..], &["ready"]].concat());
     assert_eq!(Counted::DECLARATION.to_string(), "counted.v1");
 }
