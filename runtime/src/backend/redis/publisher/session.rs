@@ -50,6 +50,7 @@ impl Task {
                 flights: VecDeque::new(),
                 timer: None,
                 yielded: false,
+                last: 0,
                 unfit: false,
             };
             let end = std::future::poll_fn(|cx| session.poll(cx)).await;
@@ -133,6 +134,8 @@ struct Session<'a> {
     /// Set for a flight's deadline. Later ones are later, so it is set again only when it rings.
     timer: Option<Pin<Box<Sleep>>>,
     yielded: bool,
+    /// How many commands the last batch had.
+    last: usize,
     unfit: bool,
 }
 
@@ -174,7 +177,8 @@ impl Session<'_> {
         }
     }
 
-    /// Takes the next batch, once those who are about to append to it have had their turn.
+    /// Takes the next batch, once those who are about to append to it have had their turn. A caller who is alone, as
+    /// the last one was, has nobody to wait for.
     fn take(&mut self, cx: &mut Context<'_>) -> Poll<Option<Pending>> {
         let mut queue = lock(&self.shared.queue);
         if queue.closed {
@@ -184,7 +188,8 @@ impl Session<'_> {
             queue.idle = Some(cx.waker().clone());
             return Poll::Pending;
         };
-        if front.replies.expected < MOST_COMMANDS && !std::mem::replace(&mut self.yielded, true) {
+        let lone = self.last <= 1 && self.flights.is_empty();
+        if !lone && front.replies.expected < MOST_COMMANDS && !std::mem::replace(&mut self.yielded, true) {
             drop(queue);
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -195,6 +200,7 @@ impl Session<'_> {
 
     fn launch(&mut self, pending: Pending) {
         let Pending { bytes, mut replies, arrived } = pending;
+        self.last = replies.expected;
         replies.fail(Fault::unreachable("the task that publishes ended").sent());
         self.writing = Some((bytes, 0));
         self.flights.push_back(Flight { replies, arrived });
