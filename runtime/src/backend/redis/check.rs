@@ -16,10 +16,12 @@ const OLDEST: u32 = 7;
 pub(super) struct Needs {
     publish: &'static str,
     subscribe: &'static str,
+    /// How many of publish, subscribe and pattern subscribe there are.
+    commands: usize,
 }
 
-pub(super) const SHARDED: Needs = Needs { publish: "SPUBLISH", subscribe: "SSUBSCRIBE" };
-pub(super) const PLAIN: Needs = Needs { publish: "PUBLISH", subscribe: "SUBSCRIBE" };
+pub(super) const SHARDED: Needs = Needs { publish: "SPUBLISH", subscribe: "SSUBSCRIBE", commands: 2 };
+pub(super) const PLAIN: Needs = Needs { publish: "PUBLISH", subscribe: "SUBSCRIBE", commands: 3 };
 
 pub(super) async fn check(
     settings: &Settings,
@@ -74,12 +76,18 @@ async fn rights(link: &mut Link, wanted: &Wanted, needs: &Needs, problems: &mut 
     for topic in &wanted.topics {
         // With a key or without: a rule for one of the two may be all there is.
         let keyed = format!("{topic}.x");
-        let commands: [(&str, &[&str]); 2] = [(needs.publish, &["x"]), (needs.subscribe, &[])];
-        for (command, more) in commands {
+        let below = format!("{topic}.*");
+        let commands: [(&str, &[&str], &[&str]); 3] = [
+            (needs.publish, &[topic, &keyed], &["x"]),
+            (needs.subscribe, &[topic, &keyed], &[]),
+            // For `subscribe_all` and `subscribe_under`; a cluster's sharded channels have no such thing.
+            ("PSUBSCRIBE", &[&below], &[]),
+        ];
+        for (command, channels, more) in &commands[..needs.commands] {
             let mut granted = false;
-            for channel in [topic, &*keyed] {
+            for channel in *channels {
                 let mut words = vec!["ACL", "DRYRUN", &user, command, channel];
-                words.extend(more);
+                words.extend(*more);
                 let Some(answer) = allowed(link.ask(&words).await)? else { return Ok(()) };
                 granted |= matches!(answer, Value::Okay);
             }
