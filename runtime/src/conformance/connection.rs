@@ -7,7 +7,9 @@ use tokio::time::Instant;
 use super::payloads::Tick;
 use super::rule::{Rule, limits};
 use super::{Counts, Network, Subject};
+use crate::capability::PubSub;
 use crate::error::Cause;
+use crate::topic::Topic;
 
 /// `topic-shared-connection`: handles don't end each other, an unsubscribe in flight doesn't undo a new subscription,
 /// and a cancelled set-up harms nobody and leaves nothing.
@@ -43,15 +45,7 @@ pub async fn topic_shared_connection<S: Subject>(subject: S) {
     let mut staying = RULE.ok("subscribing", topic.subscribe(&4)).await;
     for n in 0..40 {
         for key in [4, 5] {
-            {
-                let mut set_up = pin!(topic.subscribe(&key));
-                for _ in 0..n % 10 {
-                    if set_up.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-                        break;
-                    }
-                    tokio::task::yield_now().await;
-                }
-            }
+            give_up(&topic, key, n % 10).await;
         }
         let mut joined = RULE.ok("subscribing after a cancelled set-up", topic.subscribe(&5)).await;
         RULE.ok("publishing", publisher.publish(&4, &Tick { n })).await;
@@ -71,6 +65,17 @@ pub async fn topic_shared_connection<S: Subject>(subject: S) {
         .await;
         let control = RULE.ok("publishing", publisher.publish(&4, &Tick { n: 0 })).await;
         RULE.same("the control: the one that stays", control.count(), Some(1));
+    }
+}
+
+/// Begins to subscribe and gives it up after so many steps.
+async fn give_up<B: PubSub>(topic: &Topic<Tick, B>, key: u64, steps: u64) {
+    let mut set_up = pin!(topic.subscribe(&key));
+    for _ in 0..steps {
+        if set_up.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            break;
+        }
+        tokio::task::yield_now().await;
     }
 }
 
@@ -95,6 +100,11 @@ pub async fn topic_one_connection<S: Network>(subject: S) {
         RULE.eventually("the connection is closed with the last", async || subject.subscribed_connections().await == 0)
             .await;
     }
+    // A set-up that is dropped after any number of steps leaves nothing that would hold the connection.
+    for steps in 0..20 {
+        give_up(&topic, 9, steps).await;
+    }
+    RULE.eventually("nothing is left of cancelled set-ups", async || subject.subscribed_connections().await == 0).await;
     // The control: another broker has a connection of its own.
     let other = RULE.unwrap("binding", Tick::topic(&RULE.broker(&subject)));
     let _one = RULE.ok("subscribing", topic.subscribe(&1)).await;

@@ -120,7 +120,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const START: Duration = Duration::from_mins(1);
 
 /// Runs one property on a runtime of its own. [`topics!`] calls it.
-pub fn run<S: Subject, F: Future<Output = ()>>(property: impl FnOnce(S) -> F) {
+pub fn run<S: Subject, F: Future<Output = ()>>(property: impl FnOnce(S) -> F + Send) {
+    /// In a debug build a property's future, with a client's in it, can be larger than a test's stack.
+    const STACK_BYTES: usize = 32 << 20;
+
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let running = thread.spawn_scoped(scope, || run_here(property)).expect("a thread can be started");
+        if let Err(panic) = running.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+fn run_here<S: Subject, F: Future<Output = ()>>(property: impl FnOnce(S) -> F) {
     let mut builder = if S::PAUSED {
         tokio::runtime::Builder::new_current_thread()
     } else {

@@ -32,9 +32,30 @@ async fn next_told<S: Subject>(
             *n += 1;
             // The publisher may have lost its connection too.
             let _ = publisher.publish(&1, &Tick { n: *n }).await;
-            if let Ok(Some(told)) = tokio::time::timeout(Duration::from_millis(5), told.recv()).await {
-                return told;
+            match tokio::time::timeout(Duration::from_millis(5), told.recv()).await {
+                Ok(Some(told)) => return told,
+                Ok(None) => panic!("{}: the supervision ended by itself", rule.0),
+                Err(_) => {}
             }
+        }
+    })
+    .await
+}
+
+/// Publishes until the supervision tells a gap, past what came before it.
+async fn next_gap<S: Subject>(
+    rule: Rule,
+    publisher: &Topic<Tick, S::Backend>,
+    n: &mut u64,
+    told: &mut mpsc::UnboundedReceiver<Told>,
+) -> (Cause, u32) {
+    rule.within("a gap is told", async {
+        loop {
+            if let Told::Gap(cause, attempts) = next_told::<S>(rule, publisher, n, told).await {
+                return (cause, attempts);
+            }
+            // So that time passes, paused or not.
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     })
     .await
@@ -76,13 +97,7 @@ pub async fn supervise_gap<S: Subject>(subject: S) {
                 _ => continue,
             }
             // What came before the interruption may still be on its way.
-            let gap = loop {
-                match next_told::<S>(RULE, &publisher, &mut n, &mut told).await {
-                    Told::Event(_) => {}
-                    gap @ Told::Gap(..) => break gap,
-                }
-            };
-            let Told::Gap(cause, attempts) = gap else { unreachable!() };
+            let (cause, attempts) = next_gap::<S>(RULE, &publisher, &mut n, &mut told).await;
             RULE.same("the cause of a gap", cause, Cause::Disconnected);
             RULE.that(
                 (attempts > 0) == (interruption == "long"),
@@ -146,15 +161,8 @@ async fn an_overflow_is_a_gap<S: Subject>(rule: Rule, subject: &S) {
     );
     let script = async {
         let mut n = 0;
-        loop {
-            match next_told::<S>(rule, &publisher, &mut n, &mut told).await {
-                Told::Event(_) => {}
-                Told::Gap(cause, attempts) => {
-                    rule.same("the gap of an overflow", (cause, attempts), (Cause::Overflow, 0));
-                    break;
-                }
-            }
-        }
+        let gap = next_gap::<S>(rule, &publisher, &mut n, &mut told).await;
+        rule.same("the gap of an overflow", gap, (Cause::Overflow, 0));
         stop.stop();
     };
     let (ended, ()) = tokio::join!(supervision, script);

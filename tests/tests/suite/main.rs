@@ -5,3 +5,4 @@
 mod conformance;
 mod harness;
 mod redis;
+mod weakened;
