@@ -93,7 +93,22 @@ impl<'a> KeyWriter<'a> {
         }
     }
 
-    /// Appends one segment whose text is known to need no escape, such as a number.
+    /// Appends one segment holding an integer, without the machinery of `Display` where 64 bits are enough.
+    fn integer(&mut self, value: impl Into<i128>) {
+        let value = value.into();
+        let Ok(mut rest) = u64::try_from(value.unsigned_abs()) else { return self.plain(value) };
+        let mut digits = [b'0'; 20];
+        let mut start = digits.len();
+        while rest > 0 || start == digits.len() {
+            start -= 1;
+            digits[start] += (rest % 10) as u8;
+            rest /= 10;
+        }
+        self.to.push_str(if value < 0 { ".-" } else { "." });
+        self.to.push_str(std::str::from_utf8(&digits[start..]).unwrap_or_default());
+    }
+
+    /// Appends one segment whose text is known to need no escape.
     fn plain(&mut self, value: impl std::fmt::Display) {
         self.to.push('.');
         // Writing to a `String` can't fail.
@@ -220,11 +235,11 @@ macro_rules! text_keys {
 text_keys!(String, Box<str>, std::sync::Arc<str>);
 
 macro_rules! plain_keys {
-    ($($type:ty: $problem:literal),*) => {$(
+    ($write:ident, $($type:ty: $problem:literal),*) => {$(
         impl TopicKey for $type {
             type Parts = (Self,);
             fn write(&self, to: &mut KeyWriter<'_>) {
-                to.plain(self);
+                to.$write(*self);
             }
             fn read(from: &mut KeyReader<'_>) -> Result<Self, KeyError> {
                 from.segment()?.parse().map_err(|_| KeyError::invalid($problem))
@@ -234,10 +249,10 @@ macro_rules! plain_keys {
 }
 
 plain_keys!(
-    u8: "is no `u8`", u16: "is no `u16`", u32: "is no `u32`", u64: "is no `u64`", u128: "is no `u128`",
-    i8: "is no `i8`", i16: "is no `i16`", i32: "is no `i32`", i64: "is no `i64`", i128: "is no `i128`",
-    bool: "is neither `true` nor `false`"
+    integer, u8: "is no `u8`", u16: "is no `u16`", u32: "is no `u32`", u64: "is no `u64`",
+    i8: "is no `i8`", i16: "is no `i16`", i32: "is no `i32`", i64: "is no `i64`", i128: "is no `i128`"
 );
+plain_keys!(plain, u128: "is no `u128`", bool: "is neither `true` nor `false`");
 
 impl TopicKey for char {
     type Parts = (Self,);
@@ -342,7 +357,11 @@ mod tests {
         round_trip("\u{0}\u{2028}🦀".to_owned(), ".%00%E2%80%A8%F0%9F%A6%80");
         round_trip("*>?[a]{b}\\^".to_owned(), ".%2A%3E%3F%5Ba%5D%7Bb%7D%5C%5E");
         round_trip(i128::MIN, ".-170141183460469231731687303715884105728");
+        round_trip(u128::MAX, ".340282366920938463463374607431768211455");
         round_trip(u64::MAX, ".18446744073709551615");
+        round_trip(i64::MIN, ".-9223372036854775808");
+        round_trip(0_u8, ".0");
+        round_trip(10_i32, ".10");
         round_trip(true, ".true");
         round_trip('.', ".%2E");
         round_trip((), "");

@@ -1,0 +1,70 @@
+//! What one publish to one or eight subscriptions in memory takes, beside serde alone.
+//!
+//! `scripts/instructions` runs it in valgrind with two numbers of rounds and subtracts, so that only the rounds count.
+
+#![allow(missing_docs, reason = "a program")]
+
+mod payload;
+
+use std::hint::black_box;
+use std::process::ExitCode;
+
+use tidings::backend::Memory;
+use tidings::{Broker, Config, Namespace};
+
+use payload::Order;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let (case, receivers, rounds) = match words[..] {
+        [case, receivers, rounds] => (case, receivers.parse(), rounds.parse()),
+        // `cargo bench` runs every bench; this one measures nothing by itself.
+        [] => ("tidings", Ok(8), Ok(1)),
+        _ => return usage(),
+    };
+    match (case, receivers, rounds) {
+        ("serde", Ok(receivers), Ok(rounds)) => serde_alone(receivers, rounds),
+        ("tidings", Ok(receivers), Ok(rounds)) => tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime without I/O starts")
+            .block_on(published(receivers, rounds)),
+        _ => return usage(),
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    eprintln!("instructions: give `serde` or `tidings`, the number of receivers and the number of rounds");
+    ExitCode::FAILURE
+}
+
+fn serde_alone(receivers: usize, rounds: usize) {
+    let order = Order::new(1);
+    for _ in 0..rounds {
+        let bytes = serde_json::to_vec(black_box(&order)).expect("an order is encoded");
+        for _ in 0..receivers {
+            let received: Order = serde_json::from_slice(black_box(&bytes)).expect("an order is decoded");
+            assert_eq!(black_box(&received).id(), order.id());
+        }
+    }
+}
+
+async fn published(receivers: usize, rounds: usize) {
+    let namespace = Namespace::new("bench", "memory").expect("two plain words");
+    let broker = Broker::new(Memory::new(), Config::new(namespace)).expect("default limits");
+    let topic = Order::topic(&broker).expect("the one declaration");
+    let order = Order::new(1);
+    let mut subscriptions = Vec::new();
+    for _ in 0..receivers {
+        subscriptions.push(topic.subscribe(&7).await.expect("memory subscribes"));
+    }
+    for _ in 0..rounds {
+        topic.publish(&7, black_box(&order)).await.expect("memory publishes");
+        for subscription in &mut subscriptions {
+            let received = subscription.receive().await.expect("what was published arrives");
+            assert_eq!(black_box(&received).id(), order.id());
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Runs ways of doing one thing in turns, and says how they compare.
+
+use std::fs;
+use std::time::Duration;
+
+/// What a round may take; one that takes longer has lost a message or hangs.
+pub(crate) const ROUND: Duration = Duration::from_secs(30);
+/// Rounds of each way, after one that isn't counted.
+const ROUNDS: usize = 7;
+/// The kernel's unit in `/proc/<pid>/stat`, on every Linux that runs here.
+const TICKS_A_SECOND: f64 = 100.0;
+
+/// One way of doing a thing. A round says how long it took, or what went wrong.
+pub(crate) struct Way<'a> {
+    name: &'static str,
+    round: Box<dyn FnMut() -> Result<Duration, String> + 'a>,
+}
+
+impl<'a> Way<'a> {
+    pub(crate) fn new(name: &'static str, round: impl FnMut() -> Result<Duration, String> + 'a) -> Self {
+        Self { name, round: Box::new(round) }
+    }
+}
+
+/// What the rounds of one way came to.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    /// Nanoseconds for a message, sorted.
+    each: Vec<f64>,
+    /// How much of a core the server took, if there is a server.
+    server: Option<f64>,
+}
+
+impl Row {
+    pub(crate) fn median(&self) -> f64 {
+        self.each[self.each.len() / 2]
+    }
+
+    fn best(&self) -> f64 {
+        self.each[0]
+    }
+
+    /// Whether the middle halves of the rounds overlap.
+    fn is_like(&self, other: &Self) -> bool {
+        let middle = |row: &Self| (row.each[row.each.len() / 4], row.each[row.each.len() * 3 / 4]);
+        let ((low, high), (other_low, other_high)) = (middle(self), middle(other));
+        low <= other_high && other_low <= high
+    }
+}
+
+/// Runs every way in turns.
+pub(crate) fn take_turns(messages: u32, server: Option<u32>, mut ways: Vec<Way<'_>>) -> Result<Vec<Row>, String> {
+    let mut rows: Vec<_> =
+        ways.iter().map(|way| Row { name: way.name, each: Vec::new(), server: server.map(|_| 0.0) }).collect();
+    let mut walls = vec![0.0; ways.len()];
+    for round in 0..=ROUNDS {
+        for ((way, row), wall) in ways.iter_mut().zip(&mut rows).zip(&mut walls) {
+            let before = server.map(cpu_seconds);
+            let took = (way.round)().map_err(|problem| format!("{}: {problem}", way.name))?;
+            if round == 0 {
+                continue;
+            }
+            row.each.push(took.as_secs_f64() * 1e9 / f64::from(messages));
+            *wall += took.as_secs_f64();
+            if let (Some(pid), Some(before), Some(total)) = (server, before, &mut row.server) {
+                *total += cpu_seconds(pid) - before;
+            }
+        }
+    }
+    for (row, wall) in rows.iter_mut().zip(walls) {
+        row.each.sort_unstable_by(f64::total_cmp);
+        row.server = row.server.map(|seconds| seconds / wall);
+    }
+    Ok(rows)
+}
+
+/// The CPU time that this thread has taken: unlike the wall clock it leaves out what else the machine runs.
+pub(crate) fn thread_time() -> Duration {
+    let schedule = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(schedule.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or_default())
+}
+
+/// The CPU time that a process has taken.
+fn cpu_seconds(pid: u32) -> f64 {
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name stands in parentheses; user and system time are the 12th and 13th field behind it.
+    let fields = line.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ').skip(11).take(2);
+    fields.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS_A_SECOND
+}
+
+/// Prints a table: the first row is the library's, the others are twins. `least` is the ratio of rates to the better
+/// twin that is aimed at. Returns the ratio.
+pub(crate) fn print(title: &str, rows: &[Row], least: f64) -> Option<f64> {
+    /// Above this share of a core the server is what limits both.
+    const BOUND: f64 = 0.9;
+    let (ours, twins) = rows.split_first()?;
+    let twin = twins.iter().min_by(|a, b| a.median().total_cmp(&b.median()))?;
+    println!("\n{title}");
+    for row in rows {
+        let server = row.server.map_or(String::new(), |share| format!("   server {:3.0} %", share * 100.0));
+        println!("  {:34} median {:9.1}   best {:9.1} ns a message{server}", row.name, row.median(), row.best());
+    }
+    let ratio = twin.median() / ours.median();
+    let bound = |row: &Row| row.server.is_some_and(|share| share > BOUND);
+    let label = match (bound(ours) && bound(twin), ours.is_like(twin)) {
+        (true, _) => ", broker-bound",
+        (false, true) => ", indistinguishable",
+        (false, false) => "",
+    };
+    let verdict = if ratio >= least { "holds" } else { "missed" };
+    println!("  rate {ratio:.2} of `{}`{label}; at least {least:.2}: {verdict}", twin.name);
+    Some(ratio)
+}
