@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests run on wall-clock time and spawn what they like")]
 
 mod conformance;
+mod faults;
 mod harness;
 mod redis;
 mod weakened;
