@@ -15,6 +15,9 @@ use crate::telemetry;
 impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     /// Subscribes to one key. When it returns, the server has confirmed it.
     ///
+    /// Where the connection carries the channel already, for another subscription, the first messages may be ones that
+    /// were published just before.
+    ///
     /// # Errors
     ///
     /// `Overloaded` at once when every subscription is taken, `Invalid` for a key over its limit, `Timeout`,

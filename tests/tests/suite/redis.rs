@@ -177,3 +177,15 @@ async fn a_slow_subscription_overflows_alone() {
     }
     assert_eq!(cause(&mut slow).await, Cause::Overflow);
 }
+
+#[tokio::test]
+async fn futures_stay_small() {
+    let broker = broker("redis://localhost".to_owned());
+    let topic = Counted::topic(&broker).unwrap();
+    let event = counted(1);
+    let key = "a".to_owned();
+    let run =
+        topic.supervise(&key, tidings::SupervisePolicy::default()).run(async |_, ()| Ok(()), async |_, ()| Ok(()));
+    let sizes = (std::mem::size_of_val(&topic.publish(&key, &event)), std::mem::size_of_val(&run));
+    assert!(sizes.0 <= 1_536 && sizes.1 <= 4_096, "{sizes:?}");
+}

@@ -1,7 +1,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use super::super::{KeyedSubscription, Subscription, Topic};
+use super::super::{Call, KeyedSubscription, Subscription, Topic};
 use crate::capability::{PatternPubSub, PubSub};
 use crate::codec::Decode;
 use crate::declaration::TopicSpec;
@@ -49,7 +49,8 @@ macro_rules! source {
             }
 
             async fn open(&self) -> Result<Self::Subscription, Error> {
-                self.topic.$open(self.$field.clone()?).await
+                // In a box: a set-up is large and rare, and would make every supervision as large.
+                Call::new(self.topic.$open(self.$field.clone()?)).await
             }
 
             async fn receive(from: &mut Self::Subscription) -> Result<Self::Event, Error> {
