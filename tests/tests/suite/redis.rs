@@ -180,7 +180,7 @@ async fn a_slow_subscription_overflows_alone() {
 
 #[tokio::test]
 async fn futures_stay_small() {
-    let broker = broker("redis://localhost".to_owned());
+    let broker = broker("redis://localhost");
     let topic = Counted::topic(&broker).unwrap();
     let event = counted(1);
     let key = "a".to_owned();
