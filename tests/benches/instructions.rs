@@ -10,6 +10,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use tidings::backend::Memory;
+use tidings::codec::{Decode as _, Encode as _, Json};
 use tidings::{Broker, Config, Namespace};
 
 use payload::Order;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     };
     match (case, receivers, rounds) {
         ("serde", Ok(receivers), Ok(rounds)) => serde_alone(receivers, rounds),
+        ("codec", Ok(receivers), Ok(rounds)) => codec_alone(receivers, rounds),
         ("tidings", Ok(receivers), Ok(rounds)) => tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("instructions: give `serde` or `tidings`, the number of receivers and the number of rounds");
+    eprintln!("instructions: give `serde`, `codec` or `tidings`, the number of receivers and the number of rounds");
     ExitCode::FAILURE
 }
 
@@ -46,6 +48,19 @@ fn serde_alone(receivers: usize, rounds: usize) {
         let bytes = serde_json::to_vec(black_box(&order)).expect("an order is encoded");
         for _ in 0..receivers {
             let received: Order = serde_json::from_slice(black_box(&bytes)).expect("an order is decoded");
+            assert_eq!(black_box(&received).id(), order.id());
+        }
+    }
+}
+
+fn codec_alone(receivers: usize, rounds: usize) {
+    let order = Order::new(1);
+    let mut bytes = Vec::new();
+    for _ in 0..rounds {
+        bytes.clear();
+        Json::encode(black_box(&order), &mut bytes, 64 << 10).expect("an order is encoded");
+        for _ in 0..receivers {
+            let received: Order = Json::decode(black_box(&bytes)).expect("an order is decoded");
             assert_eq!(black_box(&received).id(), order.id());
         }
     }
