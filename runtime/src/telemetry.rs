@@ -49,25 +49,17 @@ macro_rules! operation {
     };
 }
 
-async fn told<T, R>(span: Span, operation: impl Future<Output = Result<T, Error>>, tell: R) -> Result<T, Error>
-where
-    R: FnOnce(&T, &Span),
-{
-    if span.is_none() {
-        return operation.await;
-    }
-    let result = operation.instrument(span.clone()).await;
-    match &result {
+fn record<T>(span: &Span, result: &Result<T, Error>, tell: impl FnOnce(&T, &Span)) {
+    match result {
         Ok(done) => {
             span.record("tidings.outcome", "applied");
-            tell(done, &span);
+            tell(done, span);
         }
         Err(failed) => {
             span.record("tidings.outcome", outcome(failed));
             span.record("error.type", failed.kind().word());
         }
     }
-    result
 }
 
 fn outcome(error: &Error) -> &'static str {
@@ -77,14 +69,15 @@ fn outcome(error: &Error) -> &'static str {
     }
 }
 
-pub(crate) fn publish<T: Told>(
-    declaration: Declaration,
-    system: &'static str,
-    count: usize,
-    operation: impl Future<Output = Result<T, Error>>,
-) -> impl Future<Output = Result<T, Error>> {
-    let span = operation!("publish", "send", "producer", declaration, system, count);
-    told(span, operation, T::tell)
+/// Makes a publish's span. The caller enters it around the whole operation, whose last step is [`published`]: no
+/// wrapper of the operation's future stands between, since moving it costs more than the span.
+pub(crate) fn publish(declaration: Declaration, system: &'static str, count: usize) -> Span {
+    operation!("publish", "send", "producer", declaration, system, count)
+}
+
+/// Records how the publish ended whose span is entered.
+pub(crate) fn published<T: Told>(result: &Result<T, Error>) {
+    record(&Span::current(), result, T::tell);
 }
 
 pub(crate) async fn subscribe<T>(
@@ -93,7 +86,9 @@ pub(crate) async fn subscribe<T>(
     operation: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     let span = operation!("subscribe", "receive", "client", declaration, system, 0_usize);
-    told(span, operation, |_, _| ()).await
+    let result = operation.instrument(span.clone()).await;
+    record(&span, &result, |_, _| ());
+    result
 }
 
 /// Puts a callback into a span of its own, so that what it logs and starts belongs to it.

@@ -171,7 +171,8 @@ impl Shared {
     pub(crate) async fn admit(&self) -> Result<Place<'_>, ErrorKind> {
         let permit = match self.places.try_acquire() {
             Ok(permit) => permit,
-            Err(_) => self.wait_for_place().await?,
+            // In a box: it is large and rare, and would be moved with every publish.
+            Err(_) => Box::pin(self.wait_for_place()).await?,
         };
         let place = Place { shared: self, permit: Some(permit) };
         if self.closing.load(Ordering::Acquire) { Err(ErrorKind::Closed) } else { Ok(place) }

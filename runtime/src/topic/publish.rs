@@ -3,6 +3,7 @@ use std::fmt;
 use std::future::Future;
 
 use bytes::Bytes;
+use tracing::Instrument as _;
 
 use super::Topic;
 use crate::capability::{BackendError, Outgoing, PubSub};
@@ -112,48 +113,70 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
         &self,
         message: Result<Outgoing, Error>,
     ) -> impl Future<Output = Result<Heard, Error>> + Send + use<'_, T, B> {
-        telemetry::publish(self.bound.declaration, self.broker.inner.system, 1, async move {
+        let span = telemetry::publish(self.bound.declaration, self.broker.inner.system, 1);
+        let traced = !span.is_none();
+        let sending = async move {
             let inner = &*self.broker.inner;
-            let message = message?;
-            let _place = inner.host.shared().admit().await.map_err(|kind| self.error(kind, Operation::Publish))?;
-            self.heard(B::publish(&inner.client, message).await)
-        })
+            let sent = match message {
+                Err(error) => Err(error),
+                Ok(message) => match inner.host.shared().admit().await {
+                    Err(kind) => Err(self.error(kind, Operation::Publish)),
+                    Ok(_place) => self.heard(B::publish(&inner.client, message).await),
+                },
+            };
+            if traced {
+                telemetry::published(&sent);
+            }
+            sent
+        };
+        sending.instrument(span)
     }
 
     pub(super) fn send_all(
         &self,
         messages: Vec<Result<Outgoing, Error>>,
     ) -> impl Future<Output = Result<Vec<Result<Heard, Error>>, Error>> + Send + use<'_, T, B> {
-        telemetry::publish(self.bound.declaration, self.broker.inner.system, messages.len(), async move {
-            let inner = &*self.broker.inner;
-            let most = inner.host.limits().batch_messages;
-            if messages.len() > most {
-                let detail = format!("{} messages; `batch_messages` is {most}, so publish in several", messages.len());
-                return Err(self.error(ErrorKind::Invalid, Operation::Publish).detail(detail));
+        let span = telemetry::publish(self.bound.declaration, self.broker.inner.system, messages.len());
+        let traced = !span.is_none();
+        let sending = async move {
+            let sent = self.send_admitted(messages).await;
+            if traced {
+                telemetry::published(&sent);
             }
-            let _place = inner.host.shared().admit().await.map_err(|kind| self.error(kind, Operation::Publish))?;
-            let mut outgoing = Vec::with_capacity(messages.len());
-            // Where a message could be encoded its place is taken by the backend's answer.
-            let mut outcomes: Vec<_> = messages
-                .into_iter()
-                .map(|message| match message {
-                    Ok(message) => {
-                        outgoing.push(message);
-                        None
-                    }
-                    Err(error) => Some(Err(error)),
-                })
-                .collect();
-            if outgoing.is_empty() {
-                return Ok(outcomes.into_iter().flatten().collect());
-            }
-            let mut answers = B::publish_all(&inner.client, outgoing).await.into_iter();
-            for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_none()) {
-                let unanswered = || Err(BackendError::new(ErrorKind::Unavailable, Outcome::Unknown));
-                *outcome = Some(self.heard(answers.next().unwrap_or_else(unanswered)));
-            }
-            Ok(outcomes.into_iter().flatten().collect())
-        })
+            sent
+        };
+        sending.instrument(span)
+    }
+
+    async fn send_admitted(&self, messages: Vec<Result<Outgoing, Error>>) -> Result<Vec<Result<Heard, Error>>, Error> {
+        let inner = &*self.broker.inner;
+        let most = inner.host.limits().batch_messages;
+        if messages.len() > most {
+            let detail = format!("{} messages; `batch_messages` is {most}, so publish in several", messages.len());
+            return Err(self.error(ErrorKind::Invalid, Operation::Publish).detail(detail));
+        }
+        let _place = inner.host.shared().admit().await.map_err(|kind| self.error(kind, Operation::Publish))?;
+        let mut outgoing = Vec::with_capacity(messages.len());
+        // Where a message could be encoded its place is taken by the backend's answer.
+        let mut outcomes: Vec<_> = messages
+            .into_iter()
+            .map(|message| match message {
+                Ok(message) => {
+                    outgoing.push(message);
+                    None
+                }
+                Err(error) => Some(Err(error)),
+            })
+            .collect();
+        if outgoing.is_empty() {
+            return Ok(outcomes.into_iter().flatten().collect());
+        }
+        let mut answers = B::publish_all(&inner.client, outgoing).await.into_iter();
+        for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_none()) {
+            let unanswered = || Err(BackendError::new(ErrorKind::Unavailable, Outcome::Unknown));
+            *outcome = Some(self.heard(answers.next().unwrap_or_else(unanswered)));
+        }
+        Ok(outcomes.into_iter().flatten().collect())
     }
 
     fn heard(&self, answer: Result<Option<u64>, BackendError>) -> Result<Heard, Error> {
