@@ -92,7 +92,7 @@ pub trait PubSub: Backend {
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` can't subscribe to every key or to a key prefix",
     label = "this backend has no pattern subscriptions",
-    note = "`subscribe_all`, `subscribe_under` and their supervised forms need `PatternPubSub`: use `backend::Memory` or `backend::Redis`, or name the keys with `subscribe_keys`",
+    note = "`subscribe_all`, `subscribe_under` and their supervised forms need `PatternPubSub`: use `backend::Memory` or `backend::Redis`, or name the keys with `subscribe_keys` or `supervise_keys`",
     note = "in generic code add the bound `B: tidings::capability::PatternPubSub`"
 )]
 pub trait PatternPubSub: PubSub {

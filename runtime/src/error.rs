@@ -267,10 +267,18 @@ impl Error {
         self.inner.outcome
     }
 
-    /// The text that says more than the kind does: the detail, or the source's own text.
+    /// The text that says more than the kind does: the detail, or what the sources say.
     pub(crate) fn reason(&self) -> Option<String> {
-        let detail = self.inner.detail.as_deref().map(ToOwned::to_owned);
-        detail.or_else(|| self.inner.source.as_ref().map(ToString::to_string))
+        if let Some(detail) = &self.inner.detail {
+            return Some(detail.to_string());
+        }
+        let mut texts = Vec::new();
+        let mut next = StdError::source(self);
+        while let Some(error) = next {
+            texts.push(error.to_string());
+            next = error.source();
+        }
+        (!texts.is_empty()).then(|| texts.join(": "))
     }
 
     /// Returns why the subscription ended, where the kind is [`ErrorKind::Ended`].

@@ -1,6 +1,6 @@
 //! Typed, versioned topics over memory, Redis or Redis Cluster.
 //!
-//! > What the broker can't do doesn't compile. What was lost is told. What was settled is recorded.
+//! > What the broker can't do doesn't compile. What was lost is told.
 //!
 //! A payload type is declared with [`#[topic(..)]`](macro@topic); a [`Broker`] is built from a
 //! [`backend`] and a [`Config`]; binding the one to the other gives a [`Topic`], which publishes, subscribes

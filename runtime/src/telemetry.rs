@@ -134,7 +134,7 @@ pub(crate) fn foreign(declaration: Declaration, system: &'static str) {
 
 pub(crate) fn malformed(declaration: Declaration, system: &'static str, failed: &Error) {
     event!(
-        WARN, declaration, system, "receive", { "error.type" = Cause::Malformed.word(), reason = %failed },
+        WARN, declaration, system, "receive", { "error.type" = Cause::Malformed.word(), reason = failed.reason() },
         "a message didn't decode"
     );
 }
@@ -150,9 +150,9 @@ pub(crate) fn ended(declaration: Declaration, system: &'static str, cause: Cause
     }
 }
 
-pub(crate) fn attempt_failed(declaration: Declaration, system: &'static str, failed: &Error) {
+pub(crate) fn attempt_failed(declaration: Declaration, system: &'static str, failed: &Error, attempts: u32) {
     event!(
-        WARN, declaration, system, "supervise", { "error.type" = failed.kind().word(), reason = %failed },
+        WARN, declaration, system, "supervise", { "error.type" = failed.kind().word(), reason = failed.reason(), "tidings.attempts" = attempts },
         "couldn't subscribe; trying again"
     );
 }

@@ -15,8 +15,8 @@ use std::fmt::Write as _;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a topic key",
     label = "not a key",
-    note = "keys are strings, integers, `bool`, `char`, `()`, uuid and time types (features `uuid`, `time`), and types that derive `tidings::TopicKey`",
-    note = "derive it with `#[derive(tidings::TopicKey)]`; floats, options and collections have no fixed text of one segment"
+    note = "keys are strings, `i8` to `i128`, `u8` to `u128`, `bool`, `char`, `()`, uuid and time types (features `uuid`, `time`), and types that derive `tidings::TopicKey`",
+    note = "derive it for a type of your own with `#[derive(tidings::TopicKey)]`; floats, options and collections have no one text of a fixed number of segments"
 )]
 pub trait TopicKey: Sized {
     /// The parts that a prefix may name, as a tuple in order.

@@ -120,6 +120,9 @@ impl<B: Backend> Broker<B> {
 
     /// Stops new work, cancels what runs, and returns when every owned task, callback and subscription has exited.
     ///
+    /// A callback under way is dropped at its next await. To let it finish, pull the supervision's
+    /// [`Stop`](crate::Stop) and await the supervision before closing.
+    ///
     /// It can be called again, and by many at once; each call waits for itself.
     ///
     /// # Errors

@@ -4,9 +4,9 @@
 //! and holds a control arm: the same sequence without the cause gives the other result. [`topics!`] makes a test of
 //! each. The abilities of a backend select the tests:
 //!
-//! ```ignore
+//! ```
 //! tidings::conformance::topics!(memory, tidings::conformance::InMemory, patterns);
-//! tidings::conformance::topics!(mine, MySubject, patterns, network);
+//! // With a subject of your own: `topics!(mine, MySubject, patterns, network);`
 //! ```
 //!
 //! `patterns` needs a backend with [`PatternPubSub`](crate::capability::PatternPubSub), `network` a subject that is a

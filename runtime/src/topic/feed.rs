@@ -86,9 +86,15 @@ impl Feed {
             let detail = format!("a payload of {} bytes is over `receive_bytes`, {}", payload.len(), limits.one);
             Some((Cause::TooLarge, detail))
         } else if state.queue.len() >= limits.messages {
-            Some((Cause::Overflow, format!("`buffer_messages`, {}, was reached", limits.messages)))
+            Some((
+                Cause::Overflow,
+                format!("`buffer_messages`, {}, was reached; receive faster or raise it", limits.messages),
+            ))
         } else if state.bytes + payload.len() > limits.bytes {
-            Some((Cause::Overflow, format!("`buffer_bytes`, {}, was reached", limits.bytes)))
+            Some((
+                Cause::Overflow,
+                format!("`buffer_bytes`, {}, was reached; receive faster or raise it", limits.bytes),
+            ))
         } else {
             None
         };

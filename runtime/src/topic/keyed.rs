@@ -9,8 +9,8 @@ use crate::error::Error;
 
 /// A topic whose events hold their own key: publishing takes the event alone.
 ///
-/// Everything else is [`Topic`]'s, to which it dereferences; its two publish methods hide `Topic`'s, so that an event
-/// can't go out under another key than its own.
+/// Everything else is [`Topic`]'s, to which it dereferences. Its two publish methods hide `Topic`'s, so that an event
+/// doesn't go out under another key than its own by accident.
 pub struct KeyedTopic<T: SelfKeyed, B: Backend> {
     topic: Topic<T, B>,
 }

@@ -96,15 +96,21 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     {
         let limits = self.broker.limits();
         let channel = self.bound.channel(limits.key_bytes, write_key).map_err(|bytes| {
-            let detail = format!("the key has {bytes} bytes; `key_bytes` is {}", limits.key_bytes);
+            let detail = format!(
+                "the key has {bytes} bytes; `key_bytes` is {}, so shorten the one or raise the other",
+                limits.key_bytes
+            );
             self.error(ErrorKind::Invalid, Operation::Publish).detail(detail)
         })?;
         let payload = encoded(|to| T::Codec::encode(event, to, limits.publish_bytes)).map_err(|wrong| {
-            let kind = match wrong.kind() {
-                EncodeErrorKind::TooLarge { .. } => ErrorKind::TooLarge,
-                _ => ErrorKind::Encode,
+            let (kind, detail) = match wrong.kind() {
+                EncodeErrorKind::TooLarge { limit } => {
+                    let detail = format!("`publish_bytes` is {limit}; raise it, or send a reference to the data");
+                    (ErrorKind::TooLarge, detail)
+                }
+                _ => (ErrorKind::Encode, wrong.to_string()),
             };
-            self.error(kind, Operation::Publish).detail(wrong.to_string()).source_of(wrong)
+            self.error(kind, Operation::Publish).detail(detail).source_of(wrong)
         })?;
         Ok(Outgoing { channel, payload })
     }

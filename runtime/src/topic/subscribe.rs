@@ -168,7 +168,8 @@ impl<T: TopicSpec, B: Backend> Topic<T, B> {
     pub(super) fn channel(&self, write_key: impl FnOnce(&mut KeyWriter<'_>)) -> Result<String, Error> {
         let most = self.broker.limits().key_bytes;
         self.bound.channel(most, write_key).map_err(|bytes| {
-            let detail = format!("the key has {bytes} bytes; `key_bytes` is {most}");
+            let detail =
+                format!("the key has {bytes} bytes; `key_bytes` is {most}, so shorten the one or raise the other");
             self.error(ErrorKind::Invalid, Operation::Subscribe).detail(detail)
         })
     }

@@ -26,7 +26,7 @@ pub struct Gap {
     pub cause: Cause,
     /// What the backend said of it, without payload, key or credential.
     pub detail: Option<Arc<str>>,
-    /// Attempts to subscribe again that failed before the one that succeeded.
+    /// Attempts to subscribe that failed before the one that succeeded, the very first one included.
     pub attempts: u32,
     /// From the interruption until the new subscription was ready.
     pub lasted: Duration,
@@ -34,11 +34,15 @@ pub struct Gap {
 
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gap of {:?}: {}", self.lasted, self.cause)?;
+        let lasted = Duration::from_millis(u64::try_from(self.lasted.as_millis()).unwrap_or(u64::MAX));
+        write!(f, "gap of {lasted:?}: {}", self.cause)?;
         if let Some(detail) = &self.detail {
             write!(f, " ({detail})")?;
         }
-        write!(f, ", {} failed attempts", self.attempts)
+        match self.attempts {
+            1 => f.write_str(", 1 failed attempt"),
+            attempts => write!(f, ", {attempts} failed attempts"),
+        }
     }
 }
 

@@ -71,10 +71,10 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
         T::Codec: Decode<T>,
     {
         let channel = self.channel(|to| key.write(to));
-        Supervise::new(OneKey { topic: self.clone(), channel }, policy)
+        Supervise::new(OneKey::new(self, channel), policy)
     }
 
-    /// Supervises several keys; the handler is given `(key, event)`.
+    /// Supervises several keys; the handler is given `(key, event)`. See [`Supervise::run`] for errors.
     pub fn supervise_keys<'k>(
         &self,
         first: &T::Key,
@@ -86,20 +86,20 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
         T::Codec: Decode<T>,
     {
         let channels = self.channels(first, rest);
-        Supervise::new(SomeKeys { topic: self.clone(), channels }, policy)
+        Supervise::new(SomeKeys::new(self, channels), policy)
     }
 
-    /// Supervises every key; the handler is given `(key, event)`.
+    /// Supervises every key; the handler is given `(key, event)`. See [`Supervise::run`] for errors.
     pub fn supervise_all(&self, policy: SupervisePolicy) -> Supervise<KeysUnder<T, B>>
     where
         B: PatternPubSub,
         T::Codec: Decode<T>,
     {
         let prefix = Ok(self.bound.address.clone());
-        Supervise::new(KeysUnder { topic: self.clone(), prefix }, policy)
+        Supervise::new(KeysUnder::new(self, prefix), policy)
     }
 
-    /// Supervises every key that starts with these parts; the handler is given `(key, event)`.
+    /// Supervises every key that starts with these parts; the handler is given `(key, event)`. See [`Supervise::run`] for errors.
     // By value, so that a tuple of parts can be written in place.
     #[allow(clippy::needless_pass_by_value)]
     pub fn supervise_under<P>(&self, prefix: P, policy: SupervisePolicy) -> Supervise<KeysUnder<T, B>>
@@ -109,7 +109,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
         T::Codec: Decode<T>,
     {
         let prefix = self.channel(|to| prefix.write_prefix(to)).map(Arc::from);
-        Supervise::new(KeysUnder { topic: self.clone(), prefix }, policy)
+        Supervise::new(KeysUnder::new(self, prefix), policy)
     }
 }
 
@@ -160,7 +160,8 @@ impl<F: Source, S: Clone + Send> Supervise<F, S> {
     /// # Errors
     ///
     /// `Callback` with the callback's error as the source, `Panicked`, or what makes subscribing again pointless:
-    /// `Invalid`, `Duplicate`, `Reentrant`, `Unsupported`.
+    /// `Invalid`, `Duplicate`, `Reentrant`, `Unsupported`. A server that is out of reach or refuses, for want of a right
+    /// perhaps, is tried again for ever: [`on_notice`](Self::on_notice) tells each attempt.
     ///
     /// # Cancel safety
     ///
@@ -205,9 +206,9 @@ impl<F: Source, S: Clone + Send> Supervise<F, S> {
                 Ok(Err(failed)) if failed.kind() == ErrorKind::Closed => break Ended::Closed,
                 Ok(Err(failed)) if !failed.is_transient() => return Err(failed),
                 Ok(Err(failed)) => {
-                    telemetry::attempt_failed(declaration, system, &failed);
                     let begun = interruption.get_or_insert_with(|| Interruption::new(Cause::Disconnected, &failed));
                     begun.attempts = begun.attempts.saturating_add(1);
+                    telemetry::attempt_failed(declaration, system, &failed, begun.attempts);
                     notice(Notice::Failed { error: &failed, attempts: begun.attempts });
                 }
                 Ok(Ok(mut subscription)) => {

@@ -30,11 +30,23 @@ macro_rules! source {
         $(#[$doc])*
         #[derive(Debug)]
         pub struct $name<T: TopicSpec, B: PubSub> {
-            pub(super) topic: Topic<T, B>,
-            pub(super) $field: Result<$type, Error>,
+            topic: Topic<T, B>,
+            $field: Result<$type, Error>,
+            /// Holds what the capability's bound allows, so that only the making asks for it: one refusal, one error.
+            open: for<'a> fn(&'a Topic<T, B>, $type) -> Call<'a, $subscription<T, B>>,
         }
 
-        impl<T: TopicSpec + Send, B: $bound> Source for $name<T, B>
+        impl<T: TopicSpec, B: $bound> $name<T, B>
+        where
+            T::Codec: Decode<T>,
+        {
+            pub(super) fn new(topic: &Topic<T, B>, $field: Result<$type, Error>) -> Self {
+                // In a box: a set-up is large and rare, and would make every supervision as large.
+                Self { topic: topic.clone(), $field, open: |topic, $field| Call::new(topic.$open($field)) }
+            }
+        }
+
+        impl<T: TopicSpec + Send, B: PubSub> Source for $name<T, B>
         where
             T::Key: Send,
             T::Codec: Decode<T>,
@@ -49,8 +61,7 @@ macro_rules! source {
             }
 
             async fn open(&self) -> Result<Self::Subscription, Error> {
-                // In a box: a set-up is large and rare, and would make every supervision as large.
-                Call::new(self.topic.$open(self.$field.clone()?)).await
+                (self.open)(&self.topic, self.$field.clone()?).await
             }
 
             async fn receive(from: &mut Self::Subscription) -> Result<Self::Event, Error> {
