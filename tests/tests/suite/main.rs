@@ -6,4 +6,5 @@ mod conformance;
 mod faults;
 mod harness;
 mod redis;
+mod telemetry;
 mod weakened;
