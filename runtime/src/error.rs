@@ -87,8 +87,10 @@ pub enum ErrorKind {
     Timeout,
     /// The server can't be reached, or the connection broke.
     Unavailable,
-    /// The server refused: rights, memory, state.
+    /// The server refused: memory, state.
     Refused,
+    /// The server refused the credentials or the right. Retrying needs a change there.
+    Forbidden,
     /// The backend can't do what was asked. Permanent.
     Unsupported,
     /// One message didn't decode; the subscription goes on.
@@ -116,6 +118,7 @@ impl ErrorKind {
             Self::Timeout => "timeout",
             Self::Unavailable => "unavailable",
             Self::Refused => "refused",
+            Self::Forbidden => "forbidden",
             Self::Unsupported => "unsupported",
             Self::Malformed => "malformed",
             Self::Ended(cause) => cause.word(),
@@ -333,6 +336,7 @@ impl fmt::Display for Error {
             ErrorKind::Timeout => f.write_str("timed out")?,
             ErrorKind::Unavailable => f.write_str("the server is unavailable")?,
             ErrorKind::Refused => f.write_str("the server refused")?,
+            ErrorKind::Forbidden => f.write_str("the server refused the credentials or the right")?,
             ErrorKind::Unsupported => f.write_str("unsupported")?,
             ErrorKind::Malformed => f.write_str("a message didn't decode")?,
             ErrorKind::Ended(cause) => write!(f, "the subscription ended: {cause}")?,

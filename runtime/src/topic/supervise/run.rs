@@ -134,7 +134,7 @@ impl<F, S> Supervise<F, S> {
     /// Tells when a subscription is ready, when one is interrupted, and when an attempt to subscribe fails.
     ///
     /// A gap is told only once delivery has resumed. This is where a service learns that it is deaf meanwhile, for
-    /// good perhaps (a missing right is `Refused`, which a supervision goes on trying), and when its first subscription
+    /// good perhaps (a missing right is `Forbidden`, which a supervision goes on trying), and when its first subscription
     /// is ready. It is called in between, so it must return soon.
     pub fn on_notice(mut self, notice: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Self {
         self.notice = Some(Box::new(notice));
@@ -204,7 +204,10 @@ impl<F: Source, S: Clone + Send> Supervise<F, S> {
             match ends.first(self.source.open()).await {
                 Err(ended) => break ended,
                 Ok(Err(failed)) if failed.kind() == ErrorKind::Closed => break Ended::Closed,
-                Ok(Err(failed)) if !failed.is_transient() => return Err(failed),
+                // Rights are often granted later, and a service that waits for them needs no restart.
+                Ok(Err(failed)) if !failed.is_transient() && failed.kind() != ErrorKind::Forbidden => {
+                    return Err(failed);
+                }
                 Ok(Err(failed)) => {
                     let begun = interruption.get_or_insert_with(|| Interruption::new(Cause::Disconnected, &failed));
                     begun.attempts = begun.attempts.saturating_add(1);
