@@ -34,7 +34,8 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Connects, reads what the server allows, and reports what the bound declarations can't have.
     ///
-    /// 4. Nothing is changed on the server. What the server doesn't let the client read is no problem.
+    /// 4. Nothing is changed on the server. What the server doesn't let the client read is no problem; it is
+    ///    reported as unchecked.
     fn check(client: &Self::Client, wanted: Wanted) -> impl Future<Output = Result<Checked, BackendError>> + Send;
 
     /// Closes the client's connections and fails what still waits on them.
@@ -137,13 +138,16 @@ pub struct Checked {
     pub server: String,
     /// What the bound declarations can't have there, each with the remedy.
     pub problems: Vec<String>,
+    /// What couldn't be looked at, each with the remedy, such as ``the version; grant `+info` ``. Without problems, the
+    /// declarations have all that they need only where this is empty too.
+    pub unchecked: Vec<String>,
 }
 
 impl Checked {
     /// Makes a report of a server that has everything.
     #[must_use]
     pub fn new(server: impl Into<String>) -> Self {
-        Self { server: server.into(), problems: Vec::new() }
+        Self { server: server.into(), problems: Vec::new(), unchecked: Vec::new() }
     }
 }
 

@@ -10,6 +10,8 @@ use tidings_tests::harness::{Kind, Proxy, RedisOptions, Server, within};
 mod cluster;
 mod faults;
 mod login;
+mod rights;
+mod texts;
 
 /// Short enough that a test sees a dead server soon.
 const HEARTBEAT: Duration = Duration::from_millis(100);

@@ -12,16 +12,31 @@ use crate::error::ErrorKind;
 /// The oldest version with everything that is needed.
 const OLDEST: u32 = 7;
 
-/// The commands that a backend needs, each with its arguments around a channel.
+/// The commands that a backend needs.
 pub(super) struct Needs {
     publish: &'static str,
-    subscribe: &'static str,
-    /// How many of publish, subscribe and pattern subscribe there are.
-    commands: usize,
+    subscriptions: &'static [Subscribing],
 }
 
-pub(super) const SHARDED: Needs = Needs { publish: "SPUBLISH", subscribe: "SSUBSCRIBE", commands: 2 };
-pub(super) const PLAIN: Needs = Needs { publish: "PUBLISH", subscribe: "SUBSCRIBE", commands: 3 };
+/// A command that subscribes, and the one that takes it back.
+struct Subscribing {
+    subscribe: &'static str,
+    unsubscribe: &'static str,
+}
+
+const PATTERNS: &str = "PSUBSCRIBE";
+
+pub(super) const SHARDED: Needs = Needs {
+    publish: "SPUBLISH",
+    subscriptions: &[Subscribing { subscribe: "SSUBSCRIBE", unsubscribe: "SUNSUBSCRIBE" }],
+};
+pub(super) const PLAIN: Needs = Needs {
+    publish: "PUBLISH",
+    subscriptions: &[
+        Subscribing { subscribe: "SUBSCRIBE", unsubscribe: "UNSUBSCRIBE" },
+        Subscribing { subscribe: PATTERNS, unsubscribe: "PUNSUBSCRIBE" },
+    ],
+};
 
 pub(super) async fn check(
     settings: &Settings,
@@ -30,93 +45,140 @@ pub(super) async fn check(
     wanted: &Wanted,
     needs: &Needs,
 ) -> Result<Checked, Fault> {
-    let mut link = Link::connect(settings, endpoint).await?;
-    let info = match allowed(link.ask(&["INFO", "server"]).await)? {
-        Some(info) => text(&info),
-        None => String::new(),
-    };
+    let mut link = Link::connect(settings, endpoint, host.limits().timeout).await?;
+    let info = allowed(link.ask(&["INFO", "server"]).await)?.map(|info| text(&info)).unwrap_or_default();
     let (product, version) = server(&info);
-    let mut checked = Checked::new(format!("{product} {version}"));
-    if version.split('.').next().and_then(|major| major.parse().ok()).is_some_and(|major: u32| major < OLDEST) {
-        checked.problems.push(format!("the server is {product} {version}; use Redis 7.0 or later, or Valkey"));
+    let mut checked = Checked::new(format!("{product} {}", version.unwrap_or("of unknown version")));
+    match version.map(|version| (version, version.split('.').next().and_then(|major| major.parse::<u32>().ok()))) {
+        Some((version, Some(major))) if major < OLDEST => {
+            checked.problems.push(format!("the server is {product} {version}; use Redis 7.0 or later, or Valkey"));
+        }
+        Some((_, Some(_))) => {}
+        _ => checked.unchecked.push("the version; grant `+info`".to_owned()),
     }
-    if needs.publish == SHARDED.publish && allowed(link.ask(&["CLUSTER", "SLOTS"]).await)?.is_none() {
-        checked.problems.push("the server isn't a cluster's node, or the user lacks `CLUSTER SLOTS`; use `Redis`, or grant `+cluster|slots`".to_owned());
+    if needs.publish == SHARDED.publish {
+        match link.ask(&["CLUSTER", "SLOTS"]).await {
+            Ok(_) => {}
+            Err(fault) if fault.kind == ErrorKind::Forbidden => {
+                checked.problems.push("the user may not CLUSTER SLOTS; grant it `+cluster|slots`".to_owned());
+            }
+            Err(fault) => return Err(fault),
+        }
     }
-    rights(&mut link, wanted, needs, &mut checked.problems).await?;
-    if let Some(problem) = sizes(&mut link, host).await? {
-        checked.problems.push(problem);
+    if !rights(&mut link, wanted, needs, &mut checked.problems).await? {
+        checked.unchecked.push("the rights; grant `+acl|whoami +acl|dryrun`".to_owned());
     }
+    sizes(&mut link, host, &mut checked).await?;
     Ok(checked)
 }
 
-/// What the user may not ask for is unknown, which is no problem.
+/// What the user may not ask for, or the server doesn't know, is unknown.
 fn allowed(answer: Result<Value, Fault>) -> Result<Option<Value>, Fault> {
     match answer {
         Ok(value) => Ok(Some(value)),
-        Err(fault) if fault.kind == ErrorKind::Refused => Ok(None),
+        Err(fault) if matches!(fault.kind, ErrorKind::Refused | ErrorKind::Forbidden) => Ok(None),
         Err(fault) => Err(fault),
     }
 }
 
-fn server(info: &str) -> (&'static str, &str) {
+fn server(info: &str) -> (&'static str, Option<&str>) {
     let field = |name: &str| {
         info.lines()
             .find_map(|line| line.split_once(':').filter(|(key, _)| *key == name).map(|(_, value)| value.trim()))
     };
     match field("valkey_version") {
-        Some(version) => ("valkey", version),
-        None => ("redis", field("redis_version").unwrap_or("of unknown version")),
+        Some(version) => ("valkey", Some(version)),
+        None => ("redis", field("redis_version")),
     }
 }
 
-/// Asks for each topic whether the user may publish and subscribe.
-async fn rights(link: &mut Link, wanted: &Wanted, needs: &Needs, problems: &mut Vec<String>) -> Result<(), Fault> {
-    let Some(user) = allowed(link.ask(&["ACL", "WHOAMI"]).await)?.map(|user| text(&user)) else { return Ok(()) };
+/// Asks for each topic whether the user may publish, subscribe and unsubscribe. Says no where that can't be asked.
+async fn rights(link: &mut Link, wanted: &Wanted, needs: &Needs, problems: &mut Vec<String>) -> Result<bool, Fault> {
+    let Some(user) = allowed(link.ask(&["ACL", "WHOAMI"]).await)?.map(|user| text(&user)) else { return Ok(false) };
+    // What has to be granted besides, where a problem with subscribing doesn't say so already.
+    let mut besides: Vec<&str> = Vec::new();
     for topic in &wanted.topics {
         // With a key or without: a rule for one of the two may be all there is.
         let keyed = format!("{topic}.x");
-        let below = format!("{topic}.*");
-        let commands: [(&str, &[&str], &[&str]); 3] = [
-            (needs.publish, &[topic, &keyed], &["x"]),
-            (needs.subscribe, &[topic, &keyed], &[]),
-            // For `subscribe_all` and `subscribe_under`; a cluster's sharded channels have no such thing.
-            ("PSUBSCRIBE", &[&below], &[]),
-        ];
-        for (command, channels, more) in &commands[..needs.commands] {
-            let mut granted = false;
-            for channel in *channels {
-                let mut words = vec!["ACL", "DRYRUN", &user, command, channel];
-                words.extend(*more);
-                let Some(answer) = allowed(link.ask(&words).await)? else { return Ok(()) };
-                granted |= matches!(answer, Value::Okay);
+        let Some(granted) = may(link, &user, needs.publish, &[topic, &keyed], &["x"]).await? else { return Ok(false) };
+        if !granted {
+            let right = needs.publish.to_lowercase();
+            problems.push(format!(
+                "the user may not {} on `{topic}`; grant it `+{right} &{topic} &{topic}.*`",
+                needs.publish
+            ));
+        }
+        for Subscribing { subscribe, unsubscribe } in needs.subscriptions {
+            let below = format!("{topic}.*");
+            // A cluster's sharded channels have no patterns.
+            let channels: &[&str] = if *subscribe == PATTERNS { &[&below] } else { &[topic, &keyed] };
+            let Some(granted) = may(link, &user, subscribe, channels, &[]).await? else { return Ok(false) };
+            if granted {
+                besides.extend([*unsubscribe, "PING"]);
+                continue;
             }
-            if !granted {
-                problems.push(format!(
-                    "the user may not {command} on `{topic}`; grant it `+{} &{topic} &{topic}.*`",
-                    command.to_lowercase()
-                ));
-            }
+            let rights = format!("+{} +{} +ping", subscribe.to_lowercase(), unsubscribe.to_lowercase());
+            problems.push(if *subscribe == PATTERNS {
+                format!(
+                    "the user may not {subscribe} on `{below}`; grant it `{rights} &{below}` to subscribe to every \
+                     key; to subscribe under a prefix, each prefix needs its own `&{topic}.prefix.*`, or `allchannels`"
+                )
+            } else {
+                format!("the user may not {subscribe} on `{topic}`; grant it `{rights} &{topic} &{below}`")
+            });
         }
     }
-    Ok(())
+    besides.sort_unstable();
+    besides.dedup();
+    for command in besides {
+        let channel: &[&str] = if command == "PING" { &[] } else { &["x"] };
+        let Some(granted) = may(link, &user, command, &[], channel).await? else { return Ok(false) };
+        if !granted {
+            problems.push(format!("the user may not {command}; grant it `+{}`", command.to_lowercase()));
+        }
+    }
+    Ok(true)
+}
+
+/// Asks whether the user may do this on one of the channels at least, or at all. `None` where that can't be asked.
+async fn may(
+    link: &mut Link,
+    user: &str,
+    command: &str,
+    channels: &[&str],
+    more: &[&str],
+) -> Result<Option<bool>, Fault> {
+    let mut ways: Vec<&[&str]> = channels.chunks(1).collect();
+    if ways.is_empty() {
+        ways.push(&[]);
+    }
+    for way in ways {
+        let words = [&["ACL", "DRYRUN", user, command], way, more].concat();
+        match allowed(link.ask(&words).await)? {
+            None => return Ok(None),
+            Some(Value::Okay) => return Ok(Some(true)),
+            Some(_) => {}
+        }
+    }
+    Ok(Some(false))
 }
 
 /// Compares what may be published with what the server takes.
-async fn sizes(link: &mut Link, host: &Host) -> Result<Option<String>, Fault> {
+async fn sizes(link: &mut Link, host: &Host, checked: &mut Checked) -> Result<(), Fault> {
     const SETTING: &str = "proto-max-bulk-len";
-    let Some(answer) = allowed(link.ask(&["CONFIG", "GET", SETTING]).await)? else { return Ok(None) };
-    let value = match answer {
-        Value::Map(pairs) => pairs.first().map(|(_, value)| text(value)),
+    let value = match allowed(link.ask(&["CONFIG", "GET", SETTING]).await)? {
+        Some(Value::Map(pairs)) => pairs.first().map(|(_, value)| text(value)),
         _ => None,
     };
-    let largest = value.and_then(|value| value.parse::<usize>().ok());
     let wanted = host.limits().publish_bytes;
-    Ok(largest.filter(|largest| *largest < wanted).map(|largest| {
-        format!(
+    match value.and_then(|value| value.parse::<usize>().ok()) {
+        None => checked.unchecked.push("the largest payload; grant `+config|get`".to_owned()),
+        Some(largest) if largest < wanted => checked.problems.push(format!(
             "the server takes {largest} bytes and `publish_bytes` is {wanted}; raise `{SETTING}` or lower the limit"
-        )
-    }))
+        )),
+        Some(_) => {}
+    }
+    Ok(())
 }
 
 fn text(value: &Value) -> String {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use redis::ServerError;
 
+use super::url::Endpoint;
 use crate::capability::BackendError;
 use crate::error::{ErrorKind, Outcome};
 
@@ -43,12 +44,14 @@ impl Fault {
         Self { outcome: Outcome::Unknown, ..self.clone() }
     }
 
-    /// What a server answered instead of doing it. Its own words may quote a command's arguments, so only the code is
-    /// kept.
-    pub(super) fn refusal(error: &ServerError) -> Self {
+    /// What a server answered to a command instead of doing it. Its own words may quote the command's arguments, so
+    /// only the code is kept.
+    pub(super) fn refusal(error: &ServerError, command: &str) -> Self {
         let code = error.code();
+        if code == "NOPERM" {
+            return Self::new(ErrorKind::Forbidden, Outcome::NotApplied, no_right(command));
+        }
         let meaning = match code {
-            "NOPERM" => "the user lacks the right; grant it the command and the channel",
             "NOAUTH" => "it wants a user or a password; put them into the URL",
             "WRONGPASS" => "user or password is wrong",
             "OOM" => "its memory is full",
@@ -61,12 +64,16 @@ impl Fault {
             "TRYAGAIN" => "the slot is on its way to another node",
             "CROSSSLOT" => "the channels are in several slots",
             "NOPROTO" => "it doesn't speak RESP3; use Redis 7.0 or later, or Valkey",
+            "ERR" if command == "SELECT" => "it has no database of that number",
+            "ERR" if command == "CLUSTER SLOTS" => "it isn't a cluster's node; use `Redis` for a single server",
             _ => "it refused the command",
         };
         // A code is a word of the server's; anything else is its text in place of one.
         let shown = if code.len() <= 32 && code.bytes().all(|byte| byte.is_ascii_uppercase()) { code } else { "ERR" };
-        let mut fault =
-            Self::new(ErrorKind::Refused, Outcome::NotApplied, format!("the server answered `{shown}`: {meaning}"));
+        let forbidden = matches!(code, "NOAUTH" | "WRONGPASS") || command == "SELECT" && code == "ERR";
+        let kind = if forbidden { ErrorKind::Forbidden } else { ErrorKind::Refused };
+        let text = format!("the server answered `{shown}` to {command}: {meaning}");
+        let mut fault = Self::new(kind, Outcome::NotApplied, text);
         fault.unfit = matches!(code, "READONLY" | "MASTERDOWN");
         if code == "MOVED" {
             fault.moved = error.details().and_then(|details| details.split(' ').nth(1)).map(Into::into);
@@ -80,7 +87,37 @@ impl Fault {
     }
 
     pub(super) fn malformed() -> Self {
-        Self::unreachable("the server sent what isn't RESP3")
+        Self::unreachable("the server sent what isn't RESP3; is it Redis at all?")
+    }
+
+    pub(super) fn unresolved() -> Self {
+        Self::unreachable("the host's name doesn't resolve")
+    }
+
+    /// A connection that didn't come about.
+    pub(super) fn connect(error: &io::Error, endpoint: &Endpoint) -> Self {
+        match (error.kind(), endpoint) {
+            (io::ErrorKind::NotFound, Endpoint::Unix(_)) => Self::unreachable("no such socket"),
+            (kind, _) => Self::unreachable(format!("couldn't connect: {kind}")),
+        }
+    }
+
+    pub(super) fn handshake(error: &io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match (error.kind(), inner) {
+            (io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset, _) => {
+                Self::unreachable("the server closed the connection during the TLS handshake; does the port speak TLS?")
+            }
+            (_, Some(rustls::Error::InvalidMessage(_))) => {
+                Self::unreachable("the server answered the TLS handshake with what isn't TLS; does the port speak TLS?")
+            }
+            _ => Self::io(error),
+        }
+    }
+
+    pub(super) fn handshake_timeout() -> Self {
+        let text = "the TLS handshake didn't finish in time; does the port speak TLS?";
+        Self::new(ErrorKind::Timeout, Outcome::NotApplied, text)
     }
 }
 
@@ -88,6 +125,18 @@ impl From<Fault> for BackendError {
     fn from(fault: Fault) -> Self {
         Self::new(fault.kind, fault.outcome).with_source(&*fault.text)
     }
+}
+
+/// Says that a command needs a right, and which. A right to a channel may be what is missing, too.
+fn no_right(command: &str) -> String {
+    let right = command.to_lowercase().replace(' ', "|");
+    let channel = match command {
+        "PUBLISH" | "SPUBLISH" | "SUBSCRIBE" | "SSUBSCRIBE" => " and the channel",
+        // Redis compares the two as texts.
+        "PSUBSCRIBE" => " and the very pattern (each prefix needs its own `&address.prefix.*`, or `allchannels`)",
+        _ => "",
+    };
+    format!("the server answered NOPERM to {command}; grant `+{right}`{channel}")
 }
 
 fn describe(error: &io::Error) -> String {

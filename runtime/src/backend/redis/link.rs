@@ -1,13 +1,16 @@
 //! One connection: connected, logged in, and read as values.
 
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use redis::{Value, ValueCodec};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::time::timeout;
 use tokio_util::codec::Decoder;
 
 use super::fault::Fault;
@@ -23,7 +26,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// A connection on which the server speaks RESP3.
 ///
-/// It starts no task and no timer, and is closed when it is dropped.
+/// It starts no task, no timer once it is connected, and is closed when it is dropped.
 pub(super) struct Link {
     stream: Box<dyn Duplex>,
     unread: BytesMut,
@@ -34,19 +37,28 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects and logs in.
-    pub(super) async fn connect(settings: &Settings, endpoint: &Endpoint) -> Result<Self, Fault> {
+    /// Connects and logs in. The caller gives up after the limit; a TLS handshake is given up before, to be named.
+    pub(super) async fn connect(settings: &Settings, endpoint: &Endpoint, limit: Duration) -> Result<Self, Fault> {
+        let handshake_limit = limit / 4 * 3;
+        let unconnected = |error| Fault::connect(&error, endpoint);
         let stream: Box<dyn Duplex> = match endpoint {
-            Endpoint::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(|error| Fault::io(&error))?),
+            Endpoint::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(unconnected)?),
             Endpoint::Tcp { host, port } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| Fault::io(&error))?;
+                let addresses: Vec<SocketAddr> =
+                    lookup_host((host.as_str(), *port)).await.map_err(|_| Fault::unresolved())?.collect();
+                if addresses.is_empty() {
+                    return Err(Fault::unresolved());
+                }
+                let stream = TcpStream::connect(&*addresses).await.map_err(unconnected)?;
                 // Every write here is a whole batch, which has nothing to wait for.
                 stream.set_nodelay(true).map_err(|error| Fault::io(&error))?;
                 if settings.address.tls {
                     let connector = settings.connector().map_err(Fault::unreachable)?;
                     let name = ServerName::try_from(host.clone())
                         .map_err(|_| Fault::unreachable("the host isn't a name that a certificate can have"))?;
-                    Box::new(connector.connect(name, stream).await.map_err(|error| Fault::io(&error))?)
+                    let shaken = timeout(handshake_limit, connector.connect(name, stream)).await;
+                    let shaken = shaken.map_err(|_| Fault::handshake_timeout())?;
+                    Box::new(shaken.map_err(|error| Fault::handshake(&error))?)
                 } else {
                     Box::new(stream)
                 }
@@ -78,7 +90,10 @@ impl Link {
         self.stream.write_all(&command).await.map_err(|error| Fault::io(&error))?;
         self.stream.flush().await.map_err(|error| Fault::io(&error))?;
         match std::future::poll_fn(|cx| self.poll_value(cx)).await? {
-            Value::ServerError(error) => Err(Fault::refusal(&error)),
+            Value::ServerError(error) => {
+                let subcommand = matches!(words, ["ACL" | "CLUSTER" | "CONFIG", _, ..]);
+                Err(Fault::refusal(&error, &words[..if subcommand { 2 } else { 1 }].join(" ")))
+            }
             value => Ok(value),
         }
     }
@@ -104,8 +119,8 @@ impl Link {
         Ok(value)
     }
 
-    /// Takes the next reply of a command that answers with a number, which is quicker than [`value`](Self::value).
-    pub(super) fn reply(&mut self) -> Result<Option<Reply>, Fault> {
+    /// Takes the next reply of this command, which answers with a number; it is quicker than [`value`](Self::value).
+    pub(super) fn reply(&mut self, command: &str) -> Result<Option<Reply>, Fault> {
         if !self.midway && self.unread.first() == Some(&b':') {
             let Some(end) = self.unread.iter().take(24).position(|byte| *byte == b'\r') else {
                 return if self.unread.len() < 24 { Ok(None) } else { Err(Fault::malformed()) };
@@ -126,7 +141,7 @@ impl Link {
         match self.value()? {
             None => Ok(None),
             Some(Value::Int(number)) => Ok(Some(Ok(u64::try_from(number).unwrap_or_default()))),
-            Some(Value::ServerError(error)) => Ok(Some(Err(Fault::refusal(&error)))),
+            Some(Value::ServerError(error)) => Ok(Some(Err(Fault::refusal(&error, command)))),
             Some(_) => Err(Fault::malformed()),
         }
     }

@@ -27,6 +27,19 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// once, in one write, and one for all its subscriptions. Neither reconnects or retries by itself.
 ///
 /// Use [`RedisCluster`](super::RedisCluster) for a cluster.
+///
+/// # Rights
+///
+/// A user that publishes needs `+publish`; one that subscribes needs `+subscribe +unsubscribe +ping`; both need the
+/// channels, `&address` for a topic without a key and `&address.*` for one with a key.
+///
+/// Subscribing to every key or under a prefix needs `+psubscribe +punsubscribe +ping`, and the server compares a pattern
+/// with the user's channel patterns as text: `&address.*` grants every key and no prefix, so each prefix needs its own
+/// `&address.eu.*`, or the user `allchannels`. [`Broker::check`](crate::Broker::check) asks for every key alone, since it
+/// can't know the prefixes; it reads by `+info +acl|whoami +acl|dryrun +config|get`, and reports what it couldn't read.
+///
+/// Without `+unsubscribe` a channel that nobody listens to any more goes on being sent, and isn't delivered, until the
+/// connection ends.
 #[derive(Clone)]
 pub struct Redis {
     settings: Settings,
@@ -34,7 +47,8 @@ pub struct Redis {
 
 impl Redis {
     /// Takes a server's URL: `redis://[user:password@]host[:port][/database]`, `rediss://..` for TLS, or
-    /// `unix:/path[?db=number&user=name&pass=password]`.
+    /// `unix:/path[?db=number&user=name&pass=password]`. `valkey://`, `valkeys://`, `redis+unix:` and `valkey+unix:` are
+    /// the same by other names.
     ///
     /// User and password are percent-encoded. The database is selected, but channels are the same in all of them. With
     /// TLS the server's certificate and name are always verified, by the system's authorities or those of

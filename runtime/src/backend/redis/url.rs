@@ -81,6 +81,9 @@ fn tcp(rest: &str, tls: bool) -> Result<Address, String> {
         // What stands here may be half of a password that wasn't followed by a host.
         Some(port) => match port.parse() {
             Ok(port) if port > 0 => port,
+            _ if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                return Err("the port isn't a number from 1 to 65535".into());
+            }
             _ => return Err("the port isn't a number from 1 to 65535; put a user's password before an `@`".into()),
         },
     };

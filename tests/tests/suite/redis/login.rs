@@ -5,7 +5,7 @@ use std::fs;
 
 use super::*;
 
-fn whole_text(error: &tidings::Error) -> String {
+pub(super) fn whole_text(error: &tidings::Error) -> String {
     let mut text = format!("{error} {error:?}");
     let mut source = error.source();
     while let Some(error) = source {
@@ -64,7 +64,7 @@ fn certificates_are_looked_at_when_the_broker_is_built() {
 async fn a_user_logs_in_and_a_wrong_password_is_refused_without_being_told() {
     let options = RedisOptions::default()
         .acl("user default off")
-        .acl("user teller on >p@ss:hunter2 resetchannels &shop.test.topic.redis.counted.v1.* +publish +subscribe");
+        .acl("user teller on >p@ss:hunter2 resetchannels &shop.test.topic.redis.counted.v1.* +publish +subscribe +unsubscribe +ping");
     let server = Server::start(Kind::Redis8, options).await;
     let teller = broker(server.url_as("teller", "p%40ss%3Ahunter2"));
     let topic = Counted::topic(&teller).unwrap();
@@ -80,7 +80,7 @@ async fn a_user_logs_in_and_a_wrong_password_is_refused_without_being_told() {
         let subscribe = topic.subscribe(&"a".to_owned()).await.unwrap_err();
         let check = broker.check(DEADLINE).await.unwrap_err();
         for error in [publish, subscribe, check] {
-            assert_eq!((error.kind(), error.outcome()), (ErrorKind::Refused, Outcome::NotApplied), "{error:?}");
+            assert_eq!((error.kind(), error.outcome()), (ErrorKind::Forbidden, Outcome::NotApplied), "{error:?}");
             assert!(!whole_text(&error).contains("hunter3"));
         }
     }
@@ -94,9 +94,9 @@ async fn a_channel_without_rights_is_refused_alone_and_check_tells_it() {
     let topic = Counted::topic(&broker).unwrap();
     let mut allowed = topic.subscribe(&"allowed".to_owned()).await.unwrap();
     let refused = topic.subscribe_keys(&"allowed".to_owned(), &["other".to_owned()]).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Refused, "{refused:?}");
+    assert_eq!(refused.kind(), ErrorKind::Forbidden, "{refused:?}");
     let refused = topic.publish(&"other".to_owned(), &counted(1)).await.unwrap_err();
-    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Refused, Outcome::NotApplied), "{refused:?}");
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Forbidden, Outcome::NotApplied), "{refused:?}");
     assert_eq!(publish(&topic, "allowed", 2).await, Some(1));
     assert_eq!(receive(&mut allowed).await, 2);
     let problems = broker.check(DEADLINE).await.unwrap().problems;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
@@ -202,7 +203,7 @@ impl RedisClusterClient {
             if asked.contains(&endpoint) {
                 continue;
             }
-            match by(Instant::now() + share, Outcome::NotApplied, self.ask_node(&endpoint)).await {
+            match by(Instant::now() + share, Outcome::NotApplied, self.ask_node(&endpoint, share)).await {
                 Ok(slots) => {
                     let mut map = lock(&self.map);
                     map.nodes.retain(|node, held| slots.nodes().any(|it| it == node) || held.subscriber.is_open());
@@ -218,8 +219,8 @@ impl RedisClusterClient {
         Err(last)
     }
 
-    async fn ask_node(&self, endpoint: &Endpoint) -> Result<Slots, Fault> {
-        let mut link = Link::connect(&self.settings, endpoint).await?;
+    async fn ask_node(&self, endpoint: &Endpoint, share: Duration) -> Result<Slots, Fault> {
+        let mut link = Link::connect(&self.settings, endpoint, share).await?;
         match link.ask(&["CLUSTER", "SLOTS"]).await {
             Ok(answer) => Slots::read(&answer, host(endpoint)),
             Err(fault) => Err(fault),

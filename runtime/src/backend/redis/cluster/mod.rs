@@ -16,12 +16,23 @@ use crate::error::{Error, ErrorKind, Operation, Outcome};
 
 use client::RedisClusterClient;
 
+/// What errors call it: its messaging system is `redis`, as a single server's is.
+const NAME: &str = "redis cluster";
+
+fn failed(fault: Fault) -> BackendError {
+    let text = format!("{NAME}: {}", fault.text);
+    BackendError::from(Fault { text: text.into(), ..fault })
+}
+
 /// Topics over a Redis (7.0 or later) or Valkey cluster, on sharded channels.
 ///
 /// A message goes to the node that has its channel's slot, and not to the others, so the load spreads; in exchange there
 /// are no pattern subscriptions and no count of those who heard. A broker has at most two connections to each node: one
 /// to publish and one for subscriptions. When a slot moves, the subscriptions to its channels end with `Disconnected`,
 /// and the next ones find the new owner.
+///
+/// A user needs `+cluster|slots`; to publish `+spublish`; to subscribe `+ssubscribe +sunsubscribe +ping`; and the
+/// channels, `&address` for a topic without a key and `&address.*` for one with a key.
 #[derive(Clone)]
 pub struct RedisCluster {
     settings: Settings,
@@ -40,7 +51,7 @@ impl RedisCluster {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let invalid = |problem: String| Error::new(ErrorKind::Invalid, Operation::Build).on("redis").detail(problem);
+        let invalid = |problem: String| Error::new(ErrorKind::Invalid, Operation::Build).on(NAME).detail(problem);
         let mut settings: Option<Settings> = None;
         let mut seeds = Vec::new();
         for url in urls {
@@ -108,7 +119,7 @@ impl Backend for RedisCluster {
     fn client(&self, host: Host) -> Result<RedisClusterClient, Vec<String>> {
         let problems = self.settings.problems();
         if !problems.is_empty() {
-            return Err(problems);
+            return Err(problems.into_iter().map(|problem| format!("{NAME}: {problem}")).collect());
         }
         Ok(RedisClusterClient::new(host, Arc::new(self.settings.clone()), self.seeds.clone()))
     }
@@ -122,7 +133,7 @@ impl Backend for RedisCluster {
                     Err(fault) => last = fault,
                 }
             }
-            Err(last.into())
+            Err(failed(last))
         };
         client.host.within(Outcome::NotApplied, checking).await
     }
@@ -136,8 +147,7 @@ impl PubSub for RedisCluster {
     type Subscription = RedisClusterSubscription;
 
     async fn publish(client: &RedisClusterClient, message: Outgoing) -> Result<Option<u64>, BackendError> {
-        client.publish(&message).await?;
-        Ok(None)
+        client.publish(&message).await.map(|_| None).map_err(failed)
     }
 
     async fn publish_all(
@@ -145,7 +155,7 @@ impl PubSub for RedisCluster {
         messages: Vec<Outgoing>,
     ) -> Vec<Result<Option<u64>, BackendError>> {
         let replies = client.publish_all(&messages).await;
-        replies.into_iter().map(|reply| Ok(reply.map(|_| None)?)).collect()
+        replies.into_iter().map(|reply| reply.map(|_| None).map_err(failed)).collect()
     }
 
     async fn subscribe(
@@ -154,7 +164,7 @@ impl PubSub for RedisCluster {
         feed: Feed,
     ) -> Result<RedisClusterSubscription, BackendError> {
         let subscribing = async {
-            let parts = client.subscribe(channels, &feed).await?;
+            let parts = client.subscribe(channels, &feed).await.map_err(failed)?;
             Ok(RedisClusterSubscription { parts })
         };
         client.host.within(Outcome::NotApplied, subscribing).await

@@ -78,7 +78,8 @@ impl Task {
     async fn connect(&self) -> Option<Link> {
         let limit = self.host.limits().timeout;
         let deadline = lock(&self.shared.queue).front()?.arrived + limit;
-        let connecting = timeout_at(deadline, Link::connect(&self.shared.settings, &self.shared.endpoint));
+        let left = deadline.saturating_duration_since(Instant::now());
+        let connecting = timeout_at(deadline, Link::connect(&self.shared.settings, &self.shared.endpoint, left));
         let mut connecting = pin!(connecting);
         let connected = std::future::poll_fn(|cx| {
             let mut queue = lock(&self.shared.queue);
@@ -219,7 +220,7 @@ impl Session<'_> {
     fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         loop {
             let filled = self.link.poll_fill(cx);
-            while let Some(reply) = self.link.reply()? {
+            while let Some(reply) = self.link.reply(self.shared.word)? {
                 let Some(flight) = self.flights.front_mut() else { return Err(Fault::malformed()) };
                 self.unfit |= reply.as_ref().is_err_and(|fault| fault.unfit);
                 if flight.replies.receive(reply) {

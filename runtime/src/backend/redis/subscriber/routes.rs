@@ -41,6 +41,8 @@ pub(super) enum State {
     Subscribing,
     On,
     Unsubscribing,
+    /// The server refused to unsubscribe. Nobody listens; the next one who does finds it subscribed.
+    Kept,
 }
 
 /// One subscription.
@@ -106,6 +108,9 @@ impl Routes {
                 Route::Below(prefix) => self.below.entry(prefix.clone()).or_default(),
             };
             listened.feeds.push((id, feed.clone()));
+            if listened.state == State::Kept {
+                listened.state = State::On;
+            }
             if listened.state != State::On {
                 missing += 1;
             }
@@ -151,7 +156,9 @@ impl Routes {
     /// Waits until the server has let go of what nobody listens to any more.
     pub(super) fn poll_gone(&mut self, held: &[Route], cx: &mut Context<'_>) -> Poll<()> {
         let left = |routes: &mut Self, route| {
-            routes.listened(route).is_some_and(|listened| listened.feeds.is_empty() && listened.state != State::Off)
+            routes.listened(route).is_some_and(|listened| {
+                listened.feeds.is_empty() && !matches!(listened.state, State::Off | State::Kept)
+            })
         };
         if self.ended.is_some() || !held.iter().any(|route| left(self, route)) {
             return Poll::Ready(());
@@ -189,7 +196,8 @@ impl Routes {
 
     /// Says whether nothing is listened to and nothing under way; then the connection ends.
     pub(super) fn end_if_idle(&mut self) -> bool {
-        let idle = self.holders.is_empty() && self.channels.is_empty() && self.below.is_empty();
+        let mut left = self.channels.values().chain(self.below.values());
+        let idle = self.holders.is_empty() && left.all(|listened| listened.state == State::Kept);
         if idle && self.ended.is_none() {
             self.ended = Some(Fault::unreachable("the connection had nothing left to do"));
             self.leaving.drain(..).for_each(Waker::wake);
@@ -251,11 +259,23 @@ impl Routes {
         self.leaving.drain(..).for_each(Waker::wake);
     }
 
+    /// Takes note that the server refused to unsubscribe, and so goes on sending.
+    pub(super) fn kept(&mut self, route: &Route) {
+        // Those who came meanwhile have what they want.
+        self.subscribed(route);
+        if let Some(listened) = self.listened(route)
+            && listened.feeds.is_empty()
+        {
+            listened.state = State::Kept;
+        }
+        self.leaving.drain(..).for_each(Waker::wake);
+    }
+
     /// Takes note that the server unsubscribed of itself, and returns the feeds that it ends.
     pub(super) fn taken_away(&mut self, channel: &str) -> Ended {
         let mut ended = Ended::default();
         let Some((name, listened)) = self.channels.get_key_value(channel) else { return ended };
-        if listened.state != State::On {
+        if !matches!(listened.state, State::On | State::Kept) {
             return ended;
         }
         let route = Route::Channel(name.clone());

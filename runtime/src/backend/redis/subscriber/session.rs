@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use redis::{PushKind, Value};
+use redis::{PushKind, ServerError, Value};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::super::fault::Fault;
@@ -15,7 +15,7 @@ use super::super::url::Endpoint;
 use super::{Route, Shared, Words};
 use crate::broker::lock;
 use crate::capability::Host;
-use crate::error::{Cause, Outcome};
+use crate::error::{Cause, ErrorKind, Outcome};
 
 /// The task of one connection.
 pub(super) struct Task {
@@ -47,7 +47,7 @@ impl Task {
     /// Connects, unless everyone who waits for it has gone.
     async fn connect(&self) -> Result<Option<Link>, Fault> {
         let limit = self.host.limits().timeout;
-        let mut connecting = pin!(timeout(limit, Link::connect(&self.settings, &self.endpoint)));
+        let mut connecting = pin!(timeout(limit, Link::connect(&self.settings, &self.endpoint, limit)));
         std::future::poll_fn(|cx| {
             let mut routes = lock(&self.shared.routes);
             if !routes.is_open() || routes.abandon_if_unwanted() {
@@ -89,6 +89,18 @@ enum Sent {
     Subscribe(Route),
     Unsubscribe(Route),
     Ping,
+}
+
+impl Sent {
+    fn word(&self, words: Words) -> &'static str {
+        match self {
+            Self::Subscribe(Route::Channel(_)) => words.subscribe,
+            Self::Unsubscribe(Route::Channel(_)) => words.unsubscribe,
+            Self::Subscribe(Route::Below(_)) => "PSUBSCRIBE",
+            Self::Unsubscribe(Route::Below(_)) => "PUNSUBSCRIBE",
+            Self::Ping => "PING",
+        }
+    }
 }
 
 impl<'a> Session<'a> {
@@ -135,17 +147,13 @@ impl<'a> Session<'a> {
         // What is being written stays as it is.
         while self.written == 0 {
             let Some((subscribe, route)) = routes.next_command() else { break };
+            let command = if subscribe { Sent::Subscribe(route.clone()) } else { Sent::Unsubscribe(route.clone()) };
+            let word = command.word(self.words).as_bytes();
             match &route {
-                Route::Channel(name) => {
-                    let word = if subscribe { self.words.subscribe } else { self.words.unsubscribe };
-                    pack(&mut self.out, [word.as_bytes(), name.as_bytes()].into_iter());
-                }
-                Route::Below(prefix) => {
-                    let word = if subscribe { "PSUBSCRIBE" } else { "PUNSUBSCRIBE" };
-                    pack(&mut self.out, [word.as_bytes(), pattern(prefix).as_bytes()].into_iter());
-                }
+                Route::Channel(name) => pack(&mut self.out, [word, name.as_bytes()].into_iter()),
+                Route::Below(prefix) => pack(&mut self.out, [word, pattern(prefix).as_bytes()].into_iter()),
             }
-            self.sent.push_back(if subscribe { Sent::Subscribe(route) } else { Sent::Unsubscribe(route) });
+            self.sent.push_back(command);
         }
         !routes.end_if_idle()
     }
@@ -185,7 +193,7 @@ impl<'a> Session<'a> {
     fn take(&mut self, value: Value) -> Result<(), Fault> {
         match value {
             Value::Push { kind, data } => self.take_push(&kind, data),
-            Value::ServerError(error) => self.take_refusal(&Fault::refusal(&error)),
+            Value::ServerError(error) => self.take_refusal(&error),
             // The answer to PING is the only one that isn't a push.
             _ => match self.sent.pop_front() {
                 Some(Sent::Ping) => Ok(()),
@@ -194,11 +202,16 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn take_refusal(&mut self, fault: &Fault) -> Result<(), Fault> {
-        match self.sent.pop_front() {
-            Some(Sent::Subscribe(route)) => lock(&self.shared.routes).refused(&route, fault),
-            // Nothing else can be refused to a user who could subscribe, unless the rights were taken away.
-            _ => return Err(fault.clone()),
+    fn take_refusal(&mut self, error: &ServerError) -> Result<(), Fault> {
+        let Some(sent) = self.sent.pop_front() else { return Err(Fault::malformed()) };
+        let fault = Fault::refusal(error, sent.word(self.words));
+        match sent {
+            Sent::Subscribe(route) => lock(&self.shared.routes).refused(&route, &fault),
+            // Others have no part in that; the server goes on sending what nobody listens to.
+            Sent::Unsubscribe(route) if fault.kind == ErrorKind::Forbidden => lock(&self.shared.routes).kept(&route),
+            // An answer is a sign of life.
+            Sent::Ping if fault.kind == ErrorKind::Forbidden => {}
+            _ => return Err(fault),
         }
         Ok(())
     }
