@@ -53,7 +53,9 @@ impl<'s, 'o> Fields<'s, 'o> {
         Self { writer, form, seen: 0, outer_heads }
     }
 
-    #[inline]
+    // Only where it is inlined is a literal's place in the filter a constant; a hint alone is passed over in large crates.
+    #[allow(clippy::inline_always)]
+    #[inline(always)]
     fn name(&mut self, name: &'static str) -> Done {
         // The brace comes with the first name.
         let lead = if self.seen == 0 { b'{' } else { b',' };
@@ -90,7 +92,8 @@ impl<'s, 'o> Fields<'s, 'o> {
         if repeated { Err(Failure::new(Kind::DuplicateKey)) } else { Ok(()) }
     }
 
-    #[inline]
+    #[allow(clippy::inline_always)]
+    #[inline(always)]
     fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Done {
         let written = match self.form {
             Form::Object | Form::Variant => self
@@ -140,7 +143,8 @@ impl<'s, 'o> Fields<'s, 'o> {
 }
 
 /// Spreads names over the bits of a word. Few operations on few bytes, so that the compiler can do it for a literal.
-#[inline]
+#[allow(clippy::inline_always)]
+#[inline(always)]
 fn hash(name: &str) -> usize {
     let name = name.as_bytes();
     let byte = |index: usize| usize::from(name.get(index).copied().unwrap_or_default());
@@ -157,7 +161,8 @@ macro_rules! fields {
             type Ok = ();
             type Error = Failure;
 
-            #[inline]
+            #[allow(clippy::inline_always)]
+            #[inline(always)]
             fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Done {
                 self.field(name, value)
             }
