@@ -7,6 +7,7 @@ use tidings::backend::Redis;
 use tidings::{Broker, Cause, Config, ErrorKind, Limits, Namespace, Outcome, Subscription, Topic, topic};
 use tidings_tests::harness::{Kind, Proxy, RedisOptions, Server, within};
 
+mod attacks;
 mod cluster;
 mod faults;
 mod login;

@@ -89,12 +89,16 @@ impl Link {
         pack(&mut command, words.iter().map(|word| word.as_bytes()));
         self.stream.write_all(&command).await.map_err(|error| Fault::io(&error))?;
         self.stream.flush().await.map_err(|error| Fault::io(&error))?;
-        match std::future::poll_fn(|cx| self.poll_value(cx)).await? {
-            Value::ServerError(error) => {
-                let subcommand = matches!(words, ["ACL" | "CLUSTER" | "CONFIG", _, ..]);
-                Err(Fault::refusal(&error, &words[..if subcommand { 2 } else { 1 }].join(" ")))
+        loop {
+            match std::future::poll_fn(|cx| self.poll_value(cx)).await? {
+                Value::ServerError(error) => {
+                    let subcommand = matches!(words, ["ACL" | "CLUSTER" | "CONFIG", _, ..]);
+                    return Err(Fault::refusal(&error, &words[..if subcommand { 2 } else { 1 }].join(" ")));
+                }
+                // A server may push what nobody asked for.
+                Value::Push { .. } => {}
+                value => return Ok(value),
             }
-            value => Ok(value),
         }
     }
 
@@ -121,29 +125,38 @@ impl Link {
 
     /// Takes the next reply of this command, which answers with a number; it is quicker than [`value`](Self::value).
     pub(super) fn reply(&mut self, command: &str) -> Result<Option<Reply>, Fault> {
-        if !self.midway && self.unread.first() == Some(&b':') {
-            let Some(end) = self.unread.iter().take(24).position(|byte| *byte == b'\r') else {
-                return if self.unread.len() < 24 { Ok(None) } else { Err(Fault::malformed()) };
+        loop {
+            if !self.midway && self.unread.first() == Some(&b':') {
+                return Ok(self.number()?.map(Ok));
+            }
+            return match self.value()? {
+                None => Ok(None),
+                Some(Value::Int(number)) => Ok(Some(Ok(u64::try_from(number).unwrap_or_default()))),
+                Some(Value::ServerError(error)) => Ok(Some(Err(Fault::refusal(&error, command)))),
+                // A server may push what nobody asked for.
+                Some(Value::Push { .. }) => continue,
+                Some(_) => Err(Fault::malformed()),
             };
-            if self.unread.len() < end + 2 {
-                return Ok(None);
-            }
-            let mut number = 0_u64;
-            for digit in &self.unread[1..end] {
-                if !digit.is_ascii_digit() {
-                    return Err(Fault::malformed());
-                }
-                number = number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
-            }
-            self.unread.advance(end + 2);
-            return Ok(Some(Ok(number)));
         }
-        match self.value()? {
-            None => Ok(None),
-            Some(Value::Int(number)) => Ok(Some(Ok(u64::try_from(number).unwrap_or_default()))),
-            Some(Value::ServerError(error)) => Ok(Some(Err(Fault::refusal(&error, command)))),
-            Some(_) => Err(Fault::malformed()),
+    }
+
+    /// Takes a number whose colon is the first unread byte.
+    fn number(&mut self) -> Result<Option<u64>, Fault> {
+        let Some(end) = self.unread.iter().take(24).position(|byte| *byte == b'\r') else {
+            return if self.unread.len() < 24 { Ok(None) } else { Err(Fault::malformed()) };
+        };
+        if self.unread.len() < end + 2 {
+            return Ok(None);
         }
+        let mut number = 0_u64;
+        for digit in &self.unread[1..end] {
+            if !digit.is_ascii_digit() {
+                return Err(Fault::malformed());
+            }
+            number = number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+        }
+        self.unread.advance(end + 2);
+        Ok(Some(number))
     }
 
     fn poll_value(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Fault>> {

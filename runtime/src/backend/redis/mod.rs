@@ -25,6 +25,8 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// A channel is a Redis channel of the same name, a payload its message, so other programs can take part. A broker has
 /// at most two connections, opened when they are needed: one on which it publishes what many callers have waiting at
 /// once, in one write, and one for all its subscriptions. Neither reconnects or retries by itself.
+/// Each is served by a task on the runtime of the operation that opened it. When that runtime ends, so does the
+/// connection, and the next operation opens another; while it isn't driven, what waits for the connection waits too.
 ///
 /// Use [`RedisCluster`](super::RedisCluster) for a cluster.
 ///

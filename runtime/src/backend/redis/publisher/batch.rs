@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -28,6 +29,8 @@ pub(super) struct Queue {
     pub(super) running: bool,
     pub(super) closed: bool,
     spares: Vec<Vec<u8>>,
+    /// How many operations whose callers gave up wait or are under way.
+    abandoned: Arc<AtomicUsize>,
 }
 
 /// A batch that wasn't sent.
@@ -52,19 +55,30 @@ pub(super) struct Replies {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     state: Mutex<State>,
+    /// The queue's count.
+    abandoned: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// The wakers of callers, each at its command's place.
-    Waiting(Vec<Option<Waker>>),
+    Waiting {
+        /// Those of callers, each at its command's place.
+        wakers: Vec<Option<Waker>>,
+        /// How many callers gave up.
+        abandoned: usize,
+    },
     Done(Vec<Reply>),
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self::Waiting(Vec::new())
+        Self::Waiting { wakers: Vec::new(), abandoned: 0 }
     }
+}
+
+/// A caller that waits for a batch. Dropped before it is done, its operation counts as abandoned until the batch is.
+pub(super) struct Caller {
+    batch: Option<Arc<Batch>>,
 }
 
 impl Queue {
@@ -72,7 +86,7 @@ impl Queue {
     pub(super) fn push(&mut self, word: &str, message: &Outgoing) -> (Arc<Batch>, usize) {
         let full = |pending: &Pending| pending.replies.expected >= MOST_COMMANDS || pending.bytes.len() >= MOST_BYTES;
         if self.waiting.back().is_none_or(full) {
-            let batch = Arc::<Batch>::default();
+            let batch = Arc::new(Batch { state: Mutex::default(), abandoned: self.abandoned.clone() });
             let fault = Fault::unreachable("the task that publishes ended");
             let replies = Replies { batch, expected: 0, received: Vec::new(), fault };
             let bytes = self.spares.pop().unwrap_or_default();
@@ -83,6 +97,10 @@ impl Queue {
         pack(&mut pending.bytes, words.into_iter());
         pending.replies.expected += 1;
         (pending.replies.batch.clone(), pending.replies.expected - 1)
+    }
+
+    pub(super) fn abandoned(&self) -> usize {
+        self.abandoned.load(Ordering::Relaxed)
     }
 
     pub(super) fn front(&self) -> Option<&Pending> {
@@ -135,8 +153,29 @@ impl Drop for Replies {
         let mut state = lock(&self.batch.state);
         let before = std::mem::replace(&mut *state, State::Done(replies));
         drop(state);
-        if let State::Waiting(wakers) = before {
+        if let State::Waiting { wakers, abandoned } = before {
+            self.batch.abandoned.fetch_sub(abandoned, Ordering::Relaxed);
             wakers.into_iter().flatten().for_each(Waker::wake);
+        }
+    }
+}
+
+impl Caller {
+    pub(super) fn new(batch: Arc<Batch>) -> Self {
+        Self { batch: Some(batch) }
+    }
+
+    pub(super) fn finish(mut self) {
+        self.batch = None;
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        let Some(batch) = &self.batch else { return };
+        if let State::Waiting { abandoned, .. } = &mut *lock(&batch.state) {
+            *abandoned += 1;
+            batch.abandoned.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -146,7 +185,7 @@ impl Batch {
     pub(super) fn poll_one(&self, place: usize, cx: &mut Context<'_>) -> Poll<Reply> {
         match &mut *lock(&self.state) {
             State::Done(replies) => Poll::Ready(replies[place].clone()),
-            State::Waiting(wakers) => {
+            State::Waiting { wakers, .. } => {
                 wait(wakers, place, cx);
                 Poll::Pending
             }
@@ -157,7 +196,7 @@ impl Batch {
     pub(super) fn poll_range(&self, places: Range<usize>, cx: &mut Context<'_>) -> Poll<Vec<Reply>> {
         match &mut *lock(&self.state) {
             State::Done(replies) => Poll::Ready(replies[places].to_vec()),
-            State::Waiting(wakers) => {
+            State::Waiting { wakers, .. } => {
                 wait(wakers, places.end - 1, cx);
                 Poll::Pending
             }

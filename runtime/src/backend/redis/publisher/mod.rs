@@ -11,9 +11,9 @@ use super::settings::Settings;
 use super::url::Endpoint;
 use crate::broker::lock;
 use crate::capability::{Host, Outgoing};
-use crate::error::Outcome;
+use crate::error::{ErrorKind, Outcome};
 
-use batch::Queue;
+use batch::{Caller, Queue};
 use session::Task;
 
 /// One node's publishing connection, opened by the first publish. Dropping it closes the connection.
@@ -35,10 +35,14 @@ impl Publisher {
         Self { host, shared: Arc::new(Shared { settings, endpoint, word, queue: Mutex::default() }) }
     }
 
-    /// Publishes one message. A caller that stops waiting harms no other; its message goes out nevertheless.
+    /// Publishes one message. A caller that stops waiting harms no other; its message goes out nevertheless. At most as
+    /// many such are kept as there may be operations.
     pub(super) async fn publish(&self, message: &Outgoing) -> Reply {
         let (batch, place) = self.append(|queue, word| queue.push(word, message))?;
-        std::future::poll_fn(|cx| batch.poll_one(place, cx)).await
+        let caller = Caller::new(batch.clone());
+        let reply = std::future::poll_fn(|cx| batch.poll_one(place, cx)).await;
+        caller.finish();
+        reply
     }
 
     /// Publishes several messages, one after another.
@@ -60,9 +64,14 @@ impl Publisher {
             Ok(runs) => runs,
             Err(fault) => return vec![Err(fault); count],
         };
+        // The last batch is the last to be done.
+        let caller = runs.last().map(|(last, _)| Caller::new(last.clone()));
         let mut replies = Vec::with_capacity(count);
         for (batch, places) in runs {
             replies.extend(std::future::poll_fn(|cx| batch.poll_range(places.clone(), cx)).await);
+        }
+        if let Some(caller) = caller {
+            caller.finish();
         }
         replies
     }
@@ -72,6 +81,10 @@ impl Publisher {
         let mut queue = lock(&self.shared.queue);
         if queue.closed {
             return Err(Fault::closed(Outcome::NotApplied));
+        }
+        if queue.abandoned() >= self.host.limits().operations {
+            let text = "as many publishes as `operations` were given up by their callers and wait for the server still";
+            return Err(Fault::new(ErrorKind::Overloaded, Outcome::NotApplied, text));
         }
         let appended = append(&mut queue, self.shared.word);
         let idle = queue.idle.take();

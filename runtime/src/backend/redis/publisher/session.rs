@@ -51,10 +51,16 @@ impl Task {
                 timer: None,
                 yielded: false,
                 last: 0,
+                sent: false,
                 unfit: false,
             };
             let end = std::future::poll_fn(|cx| session.poll(cx)).await;
             session.end(&end);
+            // A connection that breaks before it was of use has failed what waits, as one that couldn't be made has:
+            // otherwise a server that closes what it accepts would be asked again and again.
+            if let (false, End::Broken(fault)) = (session.sent, &end) {
+                self.fail(fault, |_| true);
+            }
         }
     }
 
@@ -96,16 +102,21 @@ impl Task {
             Err(_) => (Fault::timeout(Outcome::NotApplied), true),
         };
         let now = Instant::now();
+        self.fail(&fault, |pending| !expired || pending.arrived + limit <= now);
+        None
+    }
+
+    /// Fails those at the front of the queue of which this is true.
+    fn fail(&self, fault: &Fault, is_due: impl Fn(&Pending) -> bool) {
         let mut failed = Vec::new();
         let mut queue = lock(&self.shared.queue);
-        while queue.front().is_some_and(|pending| !expired || pending.arrived + limit <= now) {
+        while queue.front().is_some_and(&is_due) {
             failed.extend(queue.pop());
         }
         drop(queue);
         for mut pending in failed {
             pending.replies.fail(fault.clone());
         }
-        None
     }
 }
 
@@ -137,6 +148,8 @@ struct Session<'a> {
     yielded: bool,
     /// How many commands the last batch had.
     last: usize,
+    /// Whether a byte was written.
+    sent: bool,
     unfit: bool,
 }
 
@@ -208,11 +221,14 @@ impl Session<'_> {
     }
 
     fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
-        if let Some((bytes, from)) = &mut self.writing
-            && self.link.poll_write(cx, bytes, from)?.is_ready()
-            && let Some((bytes, _)) = self.writing.take()
-        {
-            lock(&self.shared.queue).recycle(bytes);
+        if let Some((bytes, from)) = &mut self.writing {
+            let written = self.link.poll_write(cx, bytes, from);
+            self.sent |= *from > 0;
+            if written?.is_ready()
+                && let Some((bytes, _)) = self.writing.take()
+            {
+                lock(&self.shared.queue).recycle(bytes);
+            }
         }
         Ok(())
     }
