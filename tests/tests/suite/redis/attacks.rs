@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 
 mod publish;
+mod subscribe;
 
 const GREETING: &[u8] = b"%1\r\n+proto\r\n:3\r\n";
 

@@ -272,18 +272,17 @@ impl Routes {
     }
 
     /// Takes note that the server unsubscribed of itself, and returns the feeds that it ends.
-    pub(super) fn taken_away(&mut self, channel: &str) -> Ended {
+    pub(super) fn taken_away(&mut self, route: &Route) -> Ended {
         let mut ended = Ended::default();
-        let Some((name, listened)) = self.channels.get_key_value(channel) else { return ended };
+        let Some(listened) = self.listened(route) else { return ended };
         if !matches!(listened.state, State::On | State::Kept) {
             return ended;
         }
-        let route = Route::Channel(name.clone());
         let ids: Vec<u64> = listened.feeds.iter().map(|(id, _)| *id).collect();
         for id in ids {
             ended.feeds.extend(self.remove(id).1);
         }
-        self.unsubscribed(&route);
+        self.unsubscribed(route);
         ended
     }
 

@@ -243,7 +243,12 @@ impl<'a> Session<'a> {
                         self.sent.pop_front();
                     }
                     _ => {
-                        let ended = lock(&self.shared.routes).taken_away(&String::from_utf8_lossy(&channel));
+                        let route = if *kind == PushKind::PUnsubscribe {
+                            Route::Below(prefix(&channel).ok_or_else(Fault::malformed)?.into())
+                        } else {
+                            Route::Channel(String::from_utf8_lossy(&channel).into())
+                        };
+                        let ended = lock(&self.shared.routes).taken_away(&route);
                         let why =
                             if *kind == PushKind::SUnsubscribe { "the slot moved" } else { "it was unsubscribed" };
                         ended.finish(Cause::Disconnected, &why.into());
