@@ -15,8 +15,8 @@ pub(super) struct Fault {
     pub(super) kind: ErrorKind,
     pub(super) outcome: Outcome,
     pub(super) text: Arc<str>,
-    /// The node that a cluster named in its refusal.
-    pub(super) moved: Option<Arc<str>>,
+    /// The slot and the node that a cluster named in its refusal.
+    pub(super) moved: Option<(u16, Arc<str>)>,
     /// Whether another connection may find a server that doesn't refuse.
     pub(super) unfit: bool,
 }
@@ -76,7 +76,8 @@ impl Fault {
         let mut fault = Self::new(kind, Outcome::NotApplied, text);
         fault.unfit = matches!(code, "READONLY" | "MASTERDOWN");
         if code == "MOVED" {
-            fault.moved = error.details().and_then(|details| details.split(' ').nth(1)).map(Into::into);
+            let named = error.details().and_then(|details| details.split_once(' '));
+            fault.moved = named.and_then(|(slot, node)| Some((slot.parse().ok()?, node.into())));
         }
         fault
     }

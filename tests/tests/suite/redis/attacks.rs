@@ -9,6 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
+mod cluster;
 mod publish;
 mod subscribe;
 

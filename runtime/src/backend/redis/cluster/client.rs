@@ -37,6 +37,8 @@ struct Map {
     /// Counts how often the slots were asked for; the slots are in use while they are `known`.
     asked: u64,
     known: bool,
+    /// Where in the list of those who can be asked the next question begins.
+    first: usize,
     closed: bool,
     nodes: HashMap<Endpoint, Arc<Node>>,
 }
@@ -53,6 +55,13 @@ impl RedisClusterClient {
     }
 
     pub(super) async fn publish(&self, message: &Outgoing) -> Reply {
+        let doubt = Doubt::new(self);
+        let reply = self.send(message).await;
+        doubt.dispel();
+        reply
+    }
+
+    async fn send(&self, message: &Outgoing) -> Reply {
         let deadline = self.deadline();
         let slot = slot(&message.channel);
         let (node, reply) = if let Some(node) = self.known_owner(slot)? {
@@ -71,7 +80,7 @@ impl RedisClusterClient {
     async fn follow(&self, reply: Reply, node: &Node, message: &Outgoing, deadline: Instant) -> Reply {
         let Err(fault) = &reply else { return reply };
         self.learn(fault);
-        let Some(named) = &fault.moved else { return reply };
+        let Some((_, named)) = &fault.moved else { return reply };
         let owner = self.node(&redirection(named, node.host())?)?;
         let reply = by(deadline, Outcome::Unknown, owner.publisher.publish(message)).await;
         if let Err(fault) = &reply {
@@ -81,6 +90,7 @@ impl RedisClusterClient {
     }
 
     pub(super) async fn publish_all(&self, messages: &[Outgoing]) -> Vec<Reply> {
+        let doubt = Doubt::new(self);
         let deadline = self.deadline();
         let mut replies: Vec<Option<Reply>> = vec![None; messages.len()];
         let mut groups: Vec<(Arc<Node>, Vec<usize>)> = Vec::new();
@@ -101,6 +111,7 @@ impl RedisClusterClient {
                 replies[*index] = Some(self.follow(reply, node, &messages[*index], deadline).await);
             }
         }
+        doubt.dispel();
         replies.into_iter().flatten().collect()
     }
 
@@ -110,6 +121,13 @@ impl RedisClusterClient {
         channels: Vec<Arc<str>>,
         feed: &Feed,
     ) -> Result<Vec<RedisSubscription>, Fault> {
+        let doubt = Doubt::new(self);
+        let subscribed = self.subscribe_on_owners(channels, feed).await;
+        doubt.dispel();
+        subscribed
+    }
+
+    async fn subscribe_on_owners(&self, channels: Vec<Arc<str>>, feed: &Feed) -> Result<Vec<RedisSubscription>, Fault> {
         let mut held = Vec::new();
         let mut wanted = channels;
         // The second time is for those whose slot has moved since the slots were asked for.
@@ -155,20 +173,26 @@ impl RedisClusterClient {
     /// Where a failure means that the slots may have other owners, they are asked for before the next use.
     fn learn(&self, fault: &Fault) {
         if fault.moved.is_some() || fault.unfit || matches!(fault.kind, ErrorKind::Unavailable | ErrorKind::Timeout) {
-            lock(&self.map).known = false;
+            self.doubt();
         }
     }
 
-    /// The slot's owner, if the slots are known.
+    fn doubt(&self) {
+        lock(&self.map).known = false;
+    }
+
+    /// The slot's owner, if it is known.
     fn known_owner(&self, slot: u16) -> Result<Option<Arc<Node>>, Fault> {
+        if lock(&self.map).known { self.last_owner(slot) } else { Ok(None) }
+    }
+
+    /// The slot's owner by the last answer, if it had one.
+    fn last_owner(&self, slot: u16) -> Result<Option<Arc<Node>>, Fault> {
         let map = lock(&self.map);
         if map.closed {
             return Err(Fault::closed(Outcome::NotApplied));
         }
-        if !map.known {
-            return Ok(None);
-        }
-        let owner = map.slots.owner(slot).ok_or_else(slots::uncovered)?;
+        let Some(owner) = map.slots.owner(slot) else { return Ok(None) };
         if let Some(node) = map.nodes.get(owner) {
             return Ok(Some(node.clone()));
         }
@@ -188,24 +212,33 @@ impl RedisClusterClient {
             self.ask().await?;
         }
         drop(asking);
-        self.known_owner(slot)?.ok_or_else(|| Fault::unreachable("the cluster's slots are changing"))
+        // Others may doubt it meanwhile, but it is the latest answer there is.
+        self.last_owner(slot)?.ok_or_else(slots::uncovered)
     }
 
     /// Asks one node after another for the slots.
     async fn ask(&self) -> Result<(), Fault> {
-        let mut candidates: Vec<Endpoint> = lock(&self.map).slots.nodes().cloned().collect();
-        candidates.extend(self.seeds.iter().cloned());
-        let mut asked = Vec::new();
+        let mut candidates: Vec<Endpoint> = Vec::new();
+        let first = {
+            let map = lock(&self.map);
+            for endpoint in map.slots.nodes().chain(&self.seeds) {
+                if !candidates.contains(endpoint) {
+                    candidates.push(endpoint.clone());
+                }
+            }
+            map.first
+        };
         let mut last = Fault::unreachable("the cluster has no node");
         // One that stands still leaves time for the others.
         let share = self.host.limits().timeout / 4;
-        for endpoint in candidates {
-            if asked.contains(&endpoint) {
-                continue;
-            }
-            match by(Instant::now() + share, Outcome::NotApplied, self.ask_node(&endpoint, share)).await {
+        for turn in 0..candidates.len() {
+            let index = (first + turn) % candidates.len();
+            // Should this be given up midway, the next question begins with the next node.
+            lock(&self.map).first = index + 1;
+            match by(Instant::now() + share, Outcome::NotApplied, self.ask_node(&candidates[index], share)).await {
                 Ok(slots) => {
                     let mut map = lock(&self.map);
+                    map.first = index;
                     map.nodes.retain(|node, held| slots.nodes().any(|it| it == node) || held.subscriber.is_open());
                     map.slots = slots;
                     map.asked += 1;
@@ -214,7 +247,6 @@ impl RedisClusterClient {
                 }
                 Err(fault) => last = fault,
             }
-            asked.push(endpoint);
         }
         Err(last)
     }
@@ -259,6 +291,29 @@ impl RedisClusterClient {
 impl Drop for RedisClusterClient {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// Doubts the slots when an operation is dropped midway: its node may be one that stands still and has a successor.
+struct Doubt<'a> {
+    client: Option<&'a RedisClusterClient>,
+}
+
+impl<'a> Doubt<'a> {
+    fn new(client: &'a RedisClusterClient) -> Self {
+        Self { client: Some(client) }
+    }
+
+    fn dispel(mut self) {
+        self.client = None;
+    }
+}
+
+impl Drop for Doubt<'_> {
+    fn drop(&mut self) {
+        if let Some(client) = self.client {
+            client.doubt();
+        }
     }
 }
 

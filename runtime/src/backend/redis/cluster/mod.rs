@@ -15,6 +15,7 @@ use crate::capability::{Backend, BackendError, Checked, Feed, Host, Outgoing, Pu
 use crate::error::{Error, ErrorKind, Operation, Outcome};
 
 use client::RedisClusterClient;
+pub(super) use slots::slot;
 
 /// What errors call it: its messaging system is `redis`, as a single server's is.
 const NAME: &str = "redis cluster";

@@ -69,7 +69,7 @@ pub(super) fn uncovered() -> Fault {
 }
 
 /// The slot of a channel: CRC16 (XMODEM) of its hash tag, which is what the first braces hold, or of all of it.
-pub(super) fn slot(channel: &str) -> u16 {
+pub(in crate::backend::redis) fn slot(channel: &str) -> u16 {
     let tag = channel.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(channel).as_bytes()) % SLOTS
 }

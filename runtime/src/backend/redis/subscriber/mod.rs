@@ -103,19 +103,24 @@ impl Subscriber {
 
     /// Closes the connection and ends its subscriptions.
     pub(super) fn close(&self) {
+        self.end(Cause::Closed, &Fault::closed(Outcome::NotApplied));
+    }
+
+    fn end(&self, cause: Cause, fault: &Fault) {
         let mut current = lock(&self.current);
         current.closed = true;
         let session = current.session.take();
         drop(current);
         if let Some(shared) = session {
-            shared.end(Cause::Closed, &Fault::closed(Outcome::NotApplied));
+            shared.end(cause, fault);
         }
     }
 }
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        self.close();
+        // A subscription keeps its broker, so one that is left here is on a node that has left the cluster.
+        self.end(Cause::Disconnected, &Fault::unreachable("the node is no part of the cluster any more"));
     }
 }
 

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use redis::{PushKind, ServerError, Value};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
+use super::super::cluster::slot;
 use super::super::fault::Fault;
 use super::super::link::{Link, pack};
 use super::super::settings::Settings;
@@ -99,6 +100,13 @@ impl Sent {
             Self::Subscribe(Route::Below(_)) => "PSUBSCRIBE",
             Self::Unsubscribe(Route::Below(_)) => "PUNSUBSCRIBE",
             Self::Ping => "PING",
+        }
+    }
+
+    fn is_in(&self, wanted: u16) -> bool {
+        match self {
+            Self::Subscribe(Route::Channel(name)) | Self::Unsubscribe(Route::Channel(name)) => slot(name) == wanted,
+            _ => false,
         }
     }
 }
@@ -203,10 +211,18 @@ impl<'a> Session<'a> {
     }
 
     fn take_refusal(&mut self, error: &ServerError) -> Result<(), Fault> {
-        let Some(sent) = self.sent.pop_front() else { return Err(Fault::malformed()) };
-        let fault = Fault::refusal(error, sent.word(self.words));
-        match sent {
+        let word = self.sent.front().map_or(self.words.unsubscribe, |sent| sent.word(self.words));
+        let fault = Fault::refusal(error, word);
+        if let Some((moved, _)) = &fault.moved
+            && !self.sent.front().is_some_and(|sent| sent.is_in(*moved))
+        {
+            // The server unsubscribed of itself when the slot moved, which was taken for the confirmation of a command
+            // that was under way then. This is that command's own answer.
+            return Ok(());
+        }
+        match self.sent.pop_front().ok_or_else(Fault::malformed)? {
             Sent::Subscribe(route) => lock(&self.shared.routes).refused(&route, &fault),
+            Sent::Unsubscribe(route) if fault.moved.is_some() => lock(&self.shared.routes).unsubscribed(&route),
             // Others have no part in that; the server goes on sending what nobody listens to.
             Sent::Unsubscribe(route) if fault.kind == ErrorKind::Forbidden => lock(&self.shared.routes).kept(&route),
             // An answer is a sign of life.
