@@ -101,7 +101,7 @@ impl<B: Backend> Broker<B> {
     ///
     /// # Errors
     ///
-    /// `Unavailable`, `Refused` (credentials among others), `Timeout` after `deadline`, or `Closed`.
+    /// `Unavailable`, `Forbidden` (credentials), `Refused`, `Timeout` after `deadline`, or `Closed`.
     pub async fn check(&self, deadline: Duration) -> Result<Checked, Error> {
         let inner = &*self.inner;
         let error = |kind| Error::new(kind, Operation::Check).on(inner.system);

@@ -48,7 +48,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     /// # Errors
     ///
     /// `Encode`, `TooLarge` and `Invalid` (a key over its limit) come before anything is sent; so do `Overloaded` and
-    /// `Closed` with the outcome `NotApplied`. `Timeout`, `Unavailable` and `Refused` say by their
+    /// `Closed` with the outcome `NotApplied`. `Timeout`, `Unavailable`, `Refused` and `Forbidden` say by their
     /// [`outcome`](Error::outcome) whether the message may have gone out.
     ///
     /// # Cancel safety

@@ -21,7 +21,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     /// # Errors
     ///
     /// `Overloaded` at once when every subscription is taken, `Invalid` for a key over its limit, `Timeout`,
-    /// `Unavailable`, `Refused`, `Closed`. Nothing is left behind.
+    /// `Unavailable`, `Refused`, `Forbidden`, `Closed`. Nothing is left behind.
     ///
     /// # Cancel safety
     ///
