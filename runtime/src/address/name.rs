@@ -37,12 +37,10 @@ pub(crate) fn check_declaration(declaration: &Declaration) -> Result<(), NameErr
     let mut tokens = 0;
     for token in name.split('.') {
         tokens += 1;
-        let mut bytes = token.bytes();
-        let Some(first) = bytes.next() else {
+        if token.is_empty() {
             return wrong("has an empty token; join 1 to 8 tokens of `[a-z0-9][a-z0-9-]*` with single dots");
-        };
-        let stands = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        if !stands(first) || !bytes.all(|byte| stands(byte) || byte == b'-') {
+        }
+        if !is_word(token, MAX_NAME_BYTES, b"-") {
             return wrong(
                 "holds something outside `[a-z0-9][a-z0-9-]*` in a token; use lower case, digits and hyphens",
             );
@@ -62,12 +60,18 @@ pub(crate) fn check_declaration(declaration: &Declaration) -> Result<(), NameErr
 
 /// Checks the name of a connection, group, consumer or module: `[a-z0-9][a-z0-9_-]{0,126}`.
 pub(crate) fn check_connection_name(what: &'static str, name: &str) -> Result<(), NameError> {
+    if is_word(name, MAX_CONNECTION_NAME_BYTES, b"-_") {
+        Ok(())
+    } else {
+        Err(NameError::new(what, name, "must match `[a-z0-9][a-z0-9_-]{0,126}`"))
+    }
+}
+
+/// Says whether a text has 1 to `most` bytes, the first in `[a-z0-9]` and the others there or in `more`.
+pub(super) fn is_word(text: &str, most: usize, more: &[u8]) -> bool {
     let stands = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let mut bytes = name.bytes();
-    let grammatical = bytes.next().is_some_and(stands)
-        && bytes.all(|byte| stands(byte) || byte == b'-' || byte == b'_')
-        && name.len() <= MAX_CONNECTION_NAME_BYTES;
-    if grammatical { Ok(()) } else { Err(NameError::new(what, name, "must match `[a-z0-9][a-z0-9_-]{0,126}`")) }
+    let mut bytes = text.bytes();
+    text.len() <= most && bytes.next().is_some_and(stands) && bytes.all(|byte| stands(byte) || more.contains(&byte))
 }
 
 #[cfg(test)]

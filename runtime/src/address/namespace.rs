@@ -1,6 +1,7 @@
 use std::fmt;
 
 use super::NameError;
+use super::name::is_word;
 
 const MAX_PART_BYTES: usize = 32;
 
@@ -28,12 +29,7 @@ impl Namespace {
     /// ```
     pub fn new(application: impl Into<String>, environment: impl Into<String>) -> Result<Self, NameError> {
         let part = |what, text: String| {
-            let stands = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-            let mut bytes = text.bytes();
-            let grammatical = bytes.next().is_some_and(stands)
-                && bytes.all(|byte| stands(byte) || byte == b'-')
-                && text.len() <= MAX_PART_BYTES;
-            if grammatical {
+            if is_word(&text, MAX_PART_BYTES, b"-") {
                 Ok(text.into_boxed_str())
             } else {
                 Err(NameError::new(what, &text, "must match `[a-z0-9][a-z0-9-]{0,31}`"))
