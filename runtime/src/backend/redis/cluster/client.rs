@@ -94,18 +94,35 @@ impl RedisClusterClient {
         let deadline = self.deadline();
         let mut replies: Vec<Option<Reply>> = vec![None; messages.len()];
         let mut groups: Vec<(Arc<Node>, Vec<usize>)> = Vec::new();
+        let known = lock(&self.map).known;
+        let mut failed: Option<Fault> = None;
         for (index, message) in messages.iter().enumerate() {
-            match by(deadline, Outcome::NotApplied, self.owner(slot(&message.channel))).await {
-                Err(fault) => replies[index] = Some(Err(fault)),
+            let slot = slot(&message.channel);
+            let owner = match &failed {
+                None => by(deadline, Outcome::NotApplied, self.owner(slot)).await,
+                // The cluster has been asked in vain; once is enough for a batch.
+                Some(fault) => self.known_owner(slot).and_then(|owner| owner.ok_or_else(|| fault.clone())),
+            };
+            match owner {
+                Err(fault) => {
+                    replies[index] = Some(Err(fault.clone()));
+                    failed.get_or_insert(fault);
+                }
                 Ok(node) => match groups.iter_mut().find(|(owner, _)| Arc::ptr_eq(owner, &node)) {
                     Some((_, indices)) => indices.push(index),
                     None => groups.push((node, vec![index])),
                 },
             }
         }
-        let sending = groups
-            .iter()
-            .map(|(node, indices)| node.publisher.publish_all(indices.iter().map(|index| &messages[*index])));
+        let sending = groups.iter().map(async |(node, indices)| {
+            let publishing = node.publisher.publish_all(indices.iter().map(|index| &messages[*index]));
+            if known {
+                // This one keeps the time itself.
+                return publishing.await;
+            }
+            let late = || vec![Err(Fault::timeout(Outcome::Unknown)); indices.len()];
+            timeout_at(deadline, publishing).await.unwrap_or_else(|_| late())
+        });
         for ((node, indices), group) in groups.iter().zip(join(sending).await) {
             for (index, reply) in indices.iter().zip(group) {
                 replies[*index] = Some(self.follow(reply, node, &messages[*index], deadline).await);

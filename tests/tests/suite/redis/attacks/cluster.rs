@@ -113,3 +113,44 @@ async fn an_unsubscribe_that_a_moving_slot_overtakes_harms_no_neighbour() {
     tokio::time::timeout(4 * HEARTBEAT, staying.receive()).await.expect_err("nothing comes and nothing ends");
     assert_eq!(cluster.fake.accepted(), 2);
 }
+
+#[tokio::test]
+async fn a_batch_keeps_its_time_when_the_slots_are_asked_for_first() {
+    const TIMEOUT: Duration = Duration::from_millis(800);
+    let cluster = FakeCluster::start(|_| ":0\r\n".to_owned()).await;
+    let still = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    cluster.owner.store(still.local_addr().unwrap().port(), Ordering::Relaxed);
+    // Three that stand still take three quarters of the time before the fourth is asked.
+    let mut listeners = Vec::new();
+    let mut urls = Vec::new();
+    for _ in 0..3 {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        urls.push(format!("redis://{}", listener.local_addr().unwrap()));
+        listeners.push(listener);
+    }
+    urls.push(cluster.fake.url());
+    let config = Config::new(Namespace::new("shop", "test").unwrap()).limits(Limits::default().timeout(TIMEOUT));
+    let broker = Broker::new(RedisCluster::new(urls).unwrap(), config).unwrap();
+    let topic = Counted::topic(&broker).unwrap();
+    let (key, event) = ("a".to_owned(), counted(1));
+    let began = tokio::time::Instant::now();
+    let replies = within("a batch returns", topic.publish_all([(&key, &event)])).await.unwrap();
+    assert_eq!(replies[0].as_ref().unwrap_err().kind(), ErrorKind::Timeout, "{replies:?}");
+    assert!(began.elapsed() < TIMEOUT * 3 / 2, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_batch_asks_for_the_slots_once_when_that_is_in_vain() {
+    let cluster = FakeCluster::start(|_| ":0\r\n".to_owned()).await;
+    cluster.owner.store(0, Ordering::Relaxed);
+    let broker = cluster.broker();
+    let topic = Counted::topic(&broker).unwrap();
+    let (key, event) = ("a".to_owned(), counted(1));
+    let replies = within("a batch returns", topic.publish_all([(&key, &event); 50])).await.unwrap();
+    assert_eq!(replies.len(), 50);
+    for reply in replies {
+        let error = reply.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Refused, Outcome::NotApplied), "{error:?}");
+    }
+    assert_eq!(cluster.fake.accepted(), 1);
+}
