@@ -195,9 +195,11 @@ impl<B: Backend> Broker<B> {
 impl<B: Backend> Inner<B> {
     pub(crate) fn register(&self, subscription: Weak<dyn End>) {
         let mut subscriptions = lock(&self.subscriptions);
-        // Amortised: the list is swept when it would grow.
+        // Swept when it would grow, with room for as many again, so that a sweep's cost is spread over them.
         if subscriptions.len() == subscriptions.capacity() {
             subscriptions.retain(|subscription| subscription.strong_count() > 0);
+            let left = subscriptions.len();
+            subscriptions.reserve(left.max(16));
         }
         subscriptions.push(subscription);
     }

@@ -1,3 +1,4 @@
+use std::any::Any;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -223,8 +224,10 @@ impl<F: Source, S: Clone + Send> Supervise<F, S> {
                     }
                     let since = Instant::now();
                     interruption = loop {
-                        let received = match ends.first(F::receive(&mut subscription)).await {
-                            Ok(received) => received,
+                        // Decoding runs the payload's own code.
+                        let received = match ends.first(caught(F::receive(&mut subscription))).await {
+                            Ok(Ok(received)) => received,
+                            Ok(Err(panic)) => return Err(panicked(topic, &*panic)),
                             Err(ended) => break 'run ended,
                         };
                         let called = match received {
@@ -273,13 +276,14 @@ async fn call<T: TopicSpec, B: PubSub>(
         Some(Ok(Err(failed))) => {
             Err(topic.error(ErrorKind::Callback, Operation::Supervise).source_of(failed.into_inner()))
         }
-        Some(Err(panic)) => {
-            let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-            Err(topic
-                .error(ErrorKind::Panicked, Operation::Supervise)
-                .detail(said.unwrap_or("with a value that is no text")))
-        }
+        Some(Err(panic)) => Err(panicked(topic, &*panic)),
     }
+}
+
+fn panicked<T: TopicSpec, B: PubSub>(topic: &Topic<T, B>, panic: &(dyn Any + Send)) -> Error {
+    let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    // The user's own words, like a callback's error.
+    topic.error(ErrorKind::Panicked, Operation::Supervise).detail(said.unwrap_or("with a value that is no text"))
 }
 
 /// An interruption that isn't over yet.

@@ -66,3 +66,37 @@ async fn a_spawned_supervision_backs_off_tells_the_gap_and_every_step_and_stops(
     assert_eq!(*told, [&["ready", "Ended(Disconnected)"], &failed[..], &["ready"]].concat());
     assert_eq!(Counted::DECLARATION.to_string(), "counted.v1");
 }
+
+struct Explodes;
+
+impl serde::Serialize for Explodes {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit()
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Explodes {
+    fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        panic!("while decoding")
+    }
+}
+
+#[crate::topic(name = "explodes", version = 1, crate = tidings)]
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Exploding(Explodes);
+
+#[tokio::test]
+async fn a_panic_while_decoding_ends_a_supervision_with_an_error() {
+    let broker = broker(&Memory::new());
+    let topic = Exploding::topic(&broker).unwrap();
+    let run = topic.supervise(&(), SupervisePolicy::default()).run(async |_, ()| Ok(()), async |_, ()| Ok(()));
+    let publish = async {
+        while topic.publish(&(), &Exploding(Explodes)).await.unwrap().count() == Some(0) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let (ended, ()) = tokio::join!(run, publish);
+    let error = ended.unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Panicked);
+    assert!(error.to_string().contains("while decoding"), "{error}");
+}
