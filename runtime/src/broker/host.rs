@@ -1,9 +1,9 @@
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Notify, watch};
 
 use super::Limits;
 use super::config::Random;
@@ -31,26 +31,30 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     random: Random,
     pub(crate) tracker: Arc<Tracker>,
-    places: Semaphore,
+    /// Places taken by operations, and how many wait for one. A semaphore's lock would cost more than a publish has.
+    taken: AtomicUsize,
+    waiting: AtomicUsize,
+    line: tokio::sync::Mutex<()>,
+    /// Told when a place comes free while someone waits or the broker closes.
+    freed: Notify,
     closing: AtomicBool,
     closing_told: watch::Sender<bool>,
-    operation_ended: Notify,
 }
 
 impl Host {
     pub(super) fn new(limits: Limits, random: Random) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        // A count over its bound is refused by the caller, with everything else that is wrong.
-        let places = Semaphore::new(limits.operations.min(Semaphore::MAX_PERMITS));
         let shared = Shared {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             limits,
             random,
             tracker: Arc::default(),
-            places,
+            taken: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            line: tokio::sync::Mutex::new(()),
+            freed: Notify::new(),
             closing: AtomicBool::new(false),
             closing_told: watch::Sender::new(false),
-            operation_ended: Notify::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -152,15 +156,32 @@ impl std::fmt::Debug for Host {
 /// A place among the operations at once.
 pub(crate) struct Place<'a> {
     shared: &'a Shared,
-    permit: Option<SemaphorePermit<'a>>,
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.permit = None;
-        if self.shared.closing.load(Ordering::Acquire) {
-            self.shared.operation_ended.notify_waiters();
+        let shared = self.shared;
+        shared.taken.fetch_sub(1, Ordering::SeqCst);
+        // Both rise before their owners look at `taken`, so nobody sleeps through this.
+        if shared.waiting.load(Ordering::SeqCst) > 0 || shared.closing.load(Ordering::SeqCst) {
+            shared.freed.notify_waiters();
         }
+    }
+}
+
+/// One who waits for a place: as long as there is any, newcomers stand in line too.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::SeqCst);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -169,27 +190,46 @@ impl Shared {
     ///
     /// Fails with `Overloaded` after min(timeout, 5 s) and with `Closed` as soon as the broker closes.
     pub(crate) async fn admit(&self) -> Result<Place<'_>, ErrorKind> {
-        let permit = match self.places.try_acquire() {
-            Ok(permit) => permit,
+        let free = if self.waiting.load(Ordering::SeqCst) == 0 { self.take_place() } else { None };
+        let place = match free {
+            Some(place) => place,
             // In a box: it is large and rare, and would be moved with every publish.
-            Err(_) => Box::pin(self.wait_for_place()).await?,
+            None => Box::pin(self.wait_for_place()).await?,
         };
-        let place = Place { shared: self, permit: Some(permit) };
-        if self.closing.load(Ordering::Acquire) { Err(ErrorKind::Closed) } else { Ok(place) }
+        if self.closing.load(Ordering::SeqCst) { Err(ErrorKind::Closed) } else { Ok(place) }
     }
 
-    async fn wait_for_place(&self) -> Result<SemaphorePermit<'_>, ErrorKind> {
+    fn take_place(&self) -> Option<Place<'_>> {
+        let one_more = |taken| (taken < self.limits.operations).then_some(taken + 1);
+        let taken = self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more);
+        taken.ok().map(|_| Place { shared: self })
+    }
+
+    async fn wait_for_place(&self) -> Result<Place<'_>, ErrorKind> {
+        let _waiting = Waiting::new(&self.waiting);
         let mut told = self.closing_told.subscribe();
         let waited = tokio::time::timeout(self.limits.timeout.min(LONGEST_WAIT), async {
             let closing = told.wait_for(|closing| *closing);
-            let place = self.places.acquire();
+            let place = async {
+                // A fair lock: its holder is the first in line.
+                let _first = self.line.lock().await;
+                loop {
+                    let freed = self.freed.notified();
+                    tokio::pin!(freed);
+                    freed.as_mut().enable();
+                    if let Some(place) = self.take_place() {
+                        return place;
+                    }
+                    freed.await;
+                }
+            };
             tokio::pin!(closing, place);
             std::future::poll_fn(|cx| {
                 use std::task::Poll;
                 if closing.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Err(ErrorKind::Closed));
                 }
-                place.as_mut().poll(cx).map(|permit| permit.map_err(|_| ErrorKind::Closed))
+                place.as_mut().poll(cx).map(Ok)
             })
             .await
         });
@@ -197,18 +237,18 @@ impl Shared {
     }
 
     pub(crate) fn operations(&self) -> usize {
-        self.limits.operations - self.places.available_permits()
+        self.taken.load(Ordering::SeqCst)
     }
 
     pub(super) fn start_closing(&self) {
-        self.closing.store(true, Ordering::Release);
+        self.closing.store(true, Ordering::SeqCst);
         self.closing_told.send_replace(true);
     }
 
     /// Waits until no operation holds a place; the broker must be closing.
     pub(super) async fn operations_ended(&self) {
         loop {
-            let ended = self.operation_ended.notified();
+            let ended = self.freed.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
             if self.operations() == 0 {
