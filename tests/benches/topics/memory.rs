@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use crate::measure::{ROUND, Way, print, take_turns, thread_time};
 use crate::payload::Order;
 
-/// The kernel counts a thread's time in steps of 4 ms, which is little beside a round of this many.
-const MESSAGES: u32 = 100_000;
+/// The kernel counts a thread's time in steps of 4 ms: 8 ns a message of this many.
+const MESSAGES: u32 = 500_000;
 /// The channel of the twin holds as many as the subscriptions' default.
 const BUFFER: usize = 64;
 
