@@ -3,6 +3,7 @@ use crate::broker::Broker;
 use crate::capability::{PatternPubSub, PubSub};
 use crate::codec::{Decode, Encode};
 use crate::declaration::{SelfKeyed, TopicSpec};
+use crate::error::Operation;
 
 /// `event.publish(&broker, &key)`, for topics whose key is given. Brought by [`prelude`](crate::prelude).
 ///
@@ -46,7 +47,8 @@ pub trait SubscribeTopic: TopicSpec + Sized {
         Self: 'a,
         Self::Codec: Decode<Self>,
     {
-        let bound = Topic::bind(broker).map(|topic| (topic.channel(|to| crate::TopicKey::write(key, to)), topic));
+        let bound = Topic::bind(broker)
+            .map(|topic| (topic.channel(Operation::Subscribe, |to| crate::TopicKey::write(key, to)), topic));
         Call::new(async move {
             let (channel, topic) = bound?;
             topic.subscribe_channel(channel?).await

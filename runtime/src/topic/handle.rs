@@ -6,7 +6,7 @@ use crate::broker::Broker;
 use crate::capability::Backend;
 use crate::declaration::{Declaration, TopicSpec};
 use crate::error::{Error, ErrorKind, Operation};
-use crate::key::TopicKey;
+use crate::key::{KeyWriter, TopicKey};
 
 /// A topic bound to a broker: what [`#[topic]`](macro@crate::topic) generates as `T::topic(&broker)`.
 ///
@@ -42,7 +42,7 @@ impl<T: TopicSpec, B: Backend> Topic<T, B> {
     ///
     /// `Invalid` for a key over its limit.
     pub fn channel_of(&self, key: &T::Key) -> Result<String, Error> {
-        self.channel(|to| key.write(to))
+        self.channel(Operation::Subscribe, |to| key.write(to))
     }
 
     /// Returns the broker.
@@ -74,6 +74,20 @@ impl<T: TopicSpec, B: Backend> Topic<T, B> {
         limits.buffer_bytes = options.buffer_bytes.unwrap_or(limits.buffer_bytes);
         limits.receive_bytes = options.receive_bytes.unwrap_or(limits.receive_bytes);
         limits
+    }
+
+    /// The channel of a key, which an operation needs.
+    pub(super) fn channel(
+        &self,
+        operation: Operation,
+        write_key: impl FnOnce(&mut KeyWriter<'_>),
+    ) -> Result<String, Error> {
+        let most = self.broker.limits().key_bytes;
+        self.bound.channel(most, write_key).map_err(|bytes| {
+            let detail =
+                format!("the key has {bytes} bytes; `key_bytes` is {most}, so shorten the one or raise the other");
+            self.error(ErrorKind::Invalid, operation).detail(detail)
+        })
     }
 
     pub(crate) fn error(&self, kind: ErrorKind, operation: Operation) -> Error {

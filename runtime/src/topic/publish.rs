@@ -95,13 +95,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
         T::Codec: Encode<T>,
     {
         let limits = self.broker.limits();
-        let channel = self.bound.channel(limits.key_bytes, write_key).map_err(|bytes| {
-            let detail = format!(
-                "the key has {bytes} bytes; `key_bytes` is {}, so shorten the one or raise the other",
-                limits.key_bytes
-            );
-            self.error(ErrorKind::Invalid, Operation::Publish).detail(detail)
-        })?;
+        let channel = self.channel(Operation::Publish, write_key)?;
         let payload = encoded(|to| T::Codec::encode(event, to, limits.publish_bytes)).map_err(|wrong| {
             let (kind, detail) = match wrong.kind() {
                 EncodeErrorKind::TooLarge { limit } => {

@@ -9,7 +9,7 @@ use crate::capability::{Backend, BackendError, Feed, PatternPubSub, PubSub, Unsu
 use crate::codec::Decode;
 use crate::declaration::TopicSpec;
 use crate::error::{Cause, Error, ErrorKind, Operation, Outcome};
-use crate::key::{KeyWriter, PrefixOf, TopicKey};
+use crate::key::{PrefixOf, TopicKey};
 use crate::telemetry;
 
 impl<T: TopicSpec, B: PubSub> Topic<T, B> {
@@ -30,7 +30,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     where
         T::Codec: Decode<T>,
     {
-        let channel = self.channel(|to| key.write(to));
+        let channel = self.channel(Operation::Subscribe, |to| key.write(to));
         Call::new(async move { self.subscribe_channel(channel?).await })
     }
 
@@ -103,7 +103,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
         P: PrefixOf<<T::Key as TopicKey>::Parts>,
         T::Codec: Decode<T>,
     {
-        let prefix = self.channel(|to| prefix.write_prefix(to));
+        let prefix = self.channel(Operation::Subscribe, |to| prefix.write_prefix(to));
         Call::new(async move { self.subscribe_below(prefix?.into()).await })
     }
 
@@ -165,15 +165,6 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
 }
 
 impl<T: TopicSpec, B: Backend> Topic<T, B> {
-    pub(super) fn channel(&self, write_key: impl FnOnce(&mut KeyWriter<'_>)) -> Result<String, Error> {
-        let most = self.broker.limits().key_bytes;
-        self.bound.channel(most, write_key).map_err(|bytes| {
-            let detail =
-                format!("the key has {bytes} bytes; `key_bytes` is {most}, so shorten the one or raise the other");
-            self.error(ErrorKind::Invalid, Operation::Subscribe).detail(detail)
-        })
-    }
-
     pub(super) fn channels<'k>(
         &self,
         first: &T::Key,
@@ -184,12 +175,12 @@ impl<T: TopicSpec, B: Backend> Topic<T, B> {
     {
         let most = self.broker.limits().channels;
         let invalid = |detail: String| self.error(ErrorKind::Invalid, Operation::Subscribe).detail(detail);
-        let mut channels: Vec<Arc<str>> = vec![self.channel(|to| first.write(to))?.into()];
+        let mut channels: Vec<Arc<str>> = vec![self.channel(Operation::Subscribe, |to| first.write(to))?.into()];
         for key in rest {
             if channels.len() == most {
                 return Err(invalid(format!("more than {most} keys; raise `channels` or subscribe in several")));
             }
-            channels.push(self.channel(|to| key.write(to))?.into());
+            channels.push(self.channel(Operation::Subscribe, |to| key.write(to))?.into());
         }
         let mut sorted: Vec<&str> = channels.iter().map(|channel| &**channel).collect();
         sorted.sort_unstable();

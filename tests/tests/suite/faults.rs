@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidings::backend::Redis;
-use tidings::{Broker, Cause, Config, Ended, Gap, Limits, Namespace, Outcome, Stop, SupervisePolicy, Topic, topic};
+use tidings::{
+    Broker, Cause, Config, Ended, Error, Gap, Limits, Namespace, Outcome, Stop, Subscription, SupervisePolicy, Topic,
+    topic,
+};
 use tidings_tests::harness::{Cut, Direction, Kind, Proxy, RedisOptions, Refusal, Server, within};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -136,6 +139,23 @@ async fn killed_clients_and_a_server_that_stands_still_are_gaps() {
     stop.stop();
 }
 
+/// Receives what comes, one after the other from 0 on, until the subscription ends.
+async fn ending_in_order(subscription: &mut Subscription<Tick, Redis>) -> Error {
+    let mut next = 0;
+    within("the subscription ends", async {
+        loop {
+            match subscription.receive().await {
+                Ok(event) => {
+                    assert_eq!(event.n, next);
+                    next += 1;
+                }
+                Err(ended) => return ended,
+            }
+        }
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_cut_in_the_middle_of_a_message_is_a_disconnect_wherever_it_falls() {
     let server = server(Kind::Redis8).await;
@@ -148,19 +168,7 @@ async fn a_cut_in_the_middle_of_a_message_is_a_disconnect_wherever_it_falls() {
         for n in 0..10 {
             publisher.publish(&1, &tick(n)).await.unwrap();
         }
-        let mut next = 0;
-        let ended = within("the subscription ends", async {
-            loop {
-                match subscription.receive().await {
-                    Ok(event) => {
-                        assert_eq!(event.n, next);
-                        next += 1;
-                    }
-                    Err(ended) => return ended,
-                }
-            }
-        })
-        .await;
+        let ended = ending_in_order(&mut subscription).await;
         assert_eq!(ended.cause(), Some(Cause::Disconnected), "cut after {bytes}: {ended:?}");
     }
 }
@@ -186,19 +194,7 @@ async fn a_client_that_the_server_drops_for_its_backlog_is_told_after_what_came(
     })
     .await;
     proxy.stall(Direction::ToClient, false);
-    let mut next = 0;
-    let ended = within("the subscription ends", async {
-        loop {
-            match subscription.receive().await {
-                Ok(event) => {
-                    assert_eq!(event.n, next);
-                    next += 1;
-                }
-                Err(ended) => return ended,
-            }
-        }
-    })
-    .await;
+    let ended = ending_in_order(&mut subscription).await;
     assert_eq!(ended.cause(), Some(Cause::Disconnected), "{ended:?}");
 }
 

@@ -71,7 +71,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
     where
         T::Codec: Decode<T>,
     {
-        let channel = self.channel(|to| key.write(to));
+        let channel = self.channel(Operation::Subscribe, |to| key.write(to));
         Supervise::new(OneKey::new(self, channel), policy)
     }
 
@@ -109,7 +109,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
         P: PrefixOf<<T::Key as TopicKey>::Parts>,
         T::Codec: Decode<T>,
     {
-        let prefix = self.channel(|to| prefix.write_prefix(to)).map(Arc::from);
+        let prefix = self.channel(Operation::Subscribe, |to| prefix.write_prefix(to)).map(Arc::from);
         Supervise::new(KeysUnder::new(self, prefix), policy)
     }
 }
