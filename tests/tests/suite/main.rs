@@ -6,5 +6,4 @@ mod conformance;
 mod faults;
 mod harness;
 mod redis;
-mod telemetry;
 mod weakened;
