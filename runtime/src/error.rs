@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::capability::BackendError;
 use crate::declaration::Declaration;
+use crate::stream::Position;
 
 /// A boxed error of anyone's.
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
@@ -33,6 +34,8 @@ pub enum Cause {
     TooLarge,
     /// The broker was closed.
     Closed,
+    /// The group, or its stream, was gone.
+    Vanished,
 }
 
 impl Cause {
@@ -45,6 +48,7 @@ impl Cause {
             Self::Malformed => "malformed",
             Self::TooLarge => "too_large",
             Self::Closed => "closed",
+            Self::Vanished => "vanished",
         }
     }
 }
@@ -57,6 +61,7 @@ impl fmt::Display for Cause {
             Self::Malformed => "a message didn't decode",
             Self::TooLarge => "a payload was too large",
             Self::Closed => "the broker was closed",
+            Self::Vanished => "the group or its stream was gone",
         })
     }
 }
@@ -93,6 +98,17 @@ pub enum ErrorKind {
     Forbidden,
     /// The backend can't do what was asked. Permanent.
     Unsupported,
+    /// The stream or the group isn't there; `ensure` creates it.
+    Absent,
+    /// It exists with other settings, or something stands against the change.
+    Conflict,
+    /// Records were removed before they could be read; [`Error::first_left`] is the first that is there.
+    Trimmed {
+        /// Whether something was removed unread for sure. On Redis it only may have been.
+        certain: bool,
+    },
+    /// The stream can take no more records: its ids are used up. Permanent.
+    Exhausted,
     /// One message didn't decode; the subscription goes on.
     Malformed,
     /// The subscription ended, with its cause.
@@ -120,6 +136,10 @@ impl ErrorKind {
             Self::Refused => "refused",
             Self::Forbidden => "forbidden",
             Self::Unsupported => "unsupported",
+            Self::Absent => "absent",
+            Self::Conflict => "conflict",
+            Self::Trimmed { .. } => "trimmed",
+            Self::Exhausted => "exhausted",
             Self::Malformed => "malformed",
             Self::Ended(cause) => cause.word(),
             Self::StillRunning => "still_running",
@@ -145,6 +165,24 @@ pub enum Operation {
     Receive,
     /// Running a supervision.
     Supervise,
+    /// Creating a stream or a group.
+    Ensure,
+    /// Removing a stream, a group or a consumer.
+    Delete,
+    /// Appending one record or several.
+    Append,
+    /// Reading a stream.
+    Read,
+    /// Taking deliveries of a group: new ones, a consumer's own or another's.
+    Consume,
+    /// Acknowledging deliveries, keeping them or giving them back.
+    Settle,
+    /// Looking at a group.
+    Inspect,
+    /// Removing records.
+    Trim,
+    /// Running a worker.
+    Work,
     /// Closing a broker.
     Close,
 }
@@ -161,6 +199,15 @@ impl Operation {
             Self::Subscribe => "subscribe",
             Self::Receive => "receive",
             Self::Supervise => "supervise",
+            Self::Ensure => "ensure",
+            Self::Delete => "delete",
+            Self::Append => "append",
+            Self::Read => "read",
+            Self::Consume => "consume",
+            Self::Settle => "settle",
+            Self::Inspect => "inspect",
+            Self::Trim => "trim",
+            Self::Work => "work",
             Self::Close => "close",
         }
     }
@@ -181,6 +228,7 @@ struct Inner {
     backend: Option<&'static str>,
     outcome: Outcome,
     detail: Option<Box<str>>,
+    first_left: Option<Position>,
     source: Option<BoxError>,
 }
 
@@ -193,6 +241,7 @@ impl Error {
             backend: None,
             outcome: Outcome::NotApplied,
             detail: None,
+            first_left: None,
             source: None,
         })
     }
@@ -230,6 +279,10 @@ impl Error {
 
     pub(crate) fn detail(self, detail: impl Into<String>) -> Self {
         self.with(|inner| inner.detail = Some(detail.into().into_boxed_str()))
+    }
+
+    pub(crate) fn first_left_at(self, first: Position) -> Self {
+        self.with(|inner| inner.first_left = Some(first))
     }
 
     pub(crate) fn source_of(self, source: impl Into<BoxError>) -> Self {
@@ -293,6 +346,12 @@ impl Error {
         }
     }
 
+    /// Returns the first position left of the partition, where the kind is [`ErrorKind::Trimmed`].
+    #[must_use]
+    pub fn first_left(&self) -> Option<Position> {
+        self.inner.first_left
+    }
+
     /// Says whether the same call can succeed later without a change.
     ///
     /// It doesn't say that a retry is safe: see [`outcome`](Self::outcome). A publish with an unknown outcome that is
@@ -306,6 +365,7 @@ impl Error {
                 | ErrorKind::Unavailable
                 | ErrorKind::Refused
                 | ErrorKind::Malformed
+                | ErrorKind::Absent
                 | ErrorKind::Ended(Cause::Overflow | Cause::Disconnected | Cause::Malformed | Cause::TooLarge)
                 | ErrorKind::StillRunning
         )
@@ -338,12 +398,22 @@ impl fmt::Display for Error {
             ErrorKind::Refused => f.write_str("the server refused")?,
             ErrorKind::Forbidden => f.write_str("the server refused the credentials or the right")?,
             ErrorKind::Unsupported => f.write_str("unsupported")?,
+            ErrorKind::Absent => f.write_str("it isn't there")?,
+            ErrorKind::Conflict => f.write_str("it exists otherwise")?,
+            ErrorKind::Trimmed { certain: true } => f.write_str("records were removed before they were read")?,
+            ErrorKind::Trimmed { certain: false } => {
+                f.write_str("records may have been removed before they were read")?;
+            }
+            ErrorKind::Exhausted => f.write_str("the stream's ids are used up")?,
             ErrorKind::Malformed => f.write_str("a message didn't decode")?,
             ErrorKind::Ended(cause) => write!(f, "the subscription ended: {cause}")?,
             ErrorKind::StillRunning => f.write_str("the deadline passed")?,
         }
         if let Some(detail) = &inner.detail {
             write!(f, "; {detail}")?;
+        }
+        if let Some(first) = inner.first_left {
+            write!(f, "; the first left is `{first}`")?;
         }
         if inner.outcome == Outcome::Unknown {
             f.write_str("; it may have happened")?;

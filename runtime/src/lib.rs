@@ -53,9 +53,12 @@
 //! | `conformance` | the suite of tests that holds a backend to the capabilities' contracts |
 
 mod address;
+mod batch;
 mod broker;
+mod call;
 mod declaration;
 mod error;
+mod stream;
 mod telemetry;
 mod topic;
 
@@ -69,18 +72,27 @@ pub mod conformance;
 
 pub use address::{NameError, Namespace, key};
 pub use broker::{Broker, Brokers, BrokersBuilder, Config, Limits, Stats};
-pub use declaration::{Declaration, Kind, SelfKeyed, TopicSpec};
+pub use call::Call;
+pub use declaration::{Carrier, Declaration, Kind, SelfKeyed, StreamKeyed, StreamSpec, StreamedBy, TopicSpec};
 pub use error::{BoxError, Cause, Error, ErrorKind, HandlerError, Operation, Outcome};
 pub use key::TopicKey;
+pub use stream::{
+    AckGroup, Append, AppendEntry, AppendKeyed, Claimed, Consumer, Delivery, Depth, Durability, Headers, KeyedStream,
+    MessageId, PendingEntry, Poison, Position, PositionError, Positions, Reader, Receipt, Start, Stream,
+    StreamSettings, Tail,
+};
 pub use tidings_macros::{TopicKey, topic};
 pub use topic::{
-    Call, Ended, Gap, Heard, KeyedSubscription, KeyedTopic, Notice, OnMalformed, PublishKeyed, PublishTopic, Stop,
+    Ended, Gap, Heard, KeyedSubscription, KeyedTopic, Notice, OnMalformed, PublishKeyed, PublishTopic, Stop,
     SubscribeOptions, SubscribeTopic, Subscription, Supervise, SupervisePolicy, Topic,
 };
 
 /// The traits that bring the convenience methods: `event.publish(&broker, &key)`, `OrderPlaced::subscribe(&broker, &key)`.
 pub mod prelude {
-    pub use crate::{PublishKeyed as _, PublishTopic as _, SelfKeyed as _, SubscribeTopic as _};
+    pub use crate::{
+        AppendEntry as _, AppendKeyed as _, PublishKeyed as _, PublishTopic as _, SelfKeyed as _, StreamKeyed as _,
+        SubscribeTopic as _,
+    };
 }
 
 // The README's example is run with the others.

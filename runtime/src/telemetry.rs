@@ -8,7 +8,8 @@ use std::future::Future;
 use tracing::{Instrument, Span, debug_span};
 
 use crate::declaration::Declaration;
-use crate::error::{Cause, Error, Outcome};
+use crate::error::{Cause, Error, Operation, Outcome};
+use crate::stream::Receipt;
 use crate::topic::{Ended, Gap, Heard};
 
 /// What an operation's span records at its end.
@@ -24,7 +25,11 @@ impl Told for Heard {
     }
 }
 
-impl Told for Vec<Result<Heard, Error>> {
+impl Told for Receipt {
+    fn tell(&self, _: &Span) {}
+}
+
+impl<R> Told for Vec<Result<R, Error>> {
     fn tell(&self, span: &Span) {
         span.record("tidings.failed", self.iter().filter(|outcome| outcome.is_err()).count());
     }
@@ -75,7 +80,12 @@ pub(crate) fn publish(declaration: Declaration, system: &'static str, count: usi
     operation!("publish", "send", "producer", declaration, system, count)
 }
 
-/// Records how the publish ended whose span is entered.
+/// Makes an append's span, to be used as a publish's.
+pub(crate) fn append(declaration: Declaration, system: &'static str, count: usize) -> Span {
+    operation!("append", "send", "producer", declaration, system, count)
+}
+
+/// Records how the publish or append ended whose span is entered.
 pub(crate) fn published<T: Told>(result: &Result<T, Error>) {
     record(&Span::current(), result, T::tell);
 }
@@ -98,6 +108,32 @@ pub(crate) fn process<F: Future>(
     callback: F,
 ) -> impl Future<Output = F::Output> {
     callback.instrument(operation!("process", "process", "consumer", declaration, system, 1_usize))
+}
+
+/// Puts an operation on a stream into a span of its own.
+pub(crate) async fn operation<T>(
+    operation: Operation,
+    declaration: Declaration,
+    system: &'static str,
+    operating: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let span = debug_span!(
+        target: "tidings",
+        "operation",
+        "otel.name" = operation.word(),
+        "otel.kind" = "client",
+        "messaging.system" = system,
+        "messaging.destination.name" = %declaration,
+        "messaging.operation.name" = operation.word(),
+        "tidings.outcome" = tracing::field::Empty,
+        "error.type" = tracing::field::Empty,
+    );
+    if span.is_none() {
+        return operating.await;
+    }
+    let result = operating.instrument(span.clone()).await;
+    record(&span, &result, |_, _| ());
+    result
 }
 
 macro_rules! event {

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::Limits;
 use crate::address::Namespace;
@@ -7,19 +8,23 @@ use crate::address::Namespace;
 /// A source of random 64-bit numbers, for jitter.
 pub(crate) type Random = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// What a broker is built from: its namespace, its limits and its source of randomness.
+/// The wall clock.
+pub(crate) type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+
+/// What a broker is built from: its namespace, its limits, its source of randomness and its clock.
 #[derive(Clone)]
 pub struct Config {
     pub(crate) namespace: Namespace,
     pub(crate) limits: Limits,
     pub(crate) random: Random,
+    pub(crate) clock: Clock,
 }
 
 impl Config {
     /// Starts from a namespace, with every limit at its default.
     #[must_use]
     pub fn new(namespace: Namespace) -> Self {
-        Self { namespace, limits: Limits::default(), random: Arc::new(system_random) }
+        Self { namespace, limits: Limits::default(), random: Arc::new(system_random), clock: Arc::new(system_clock) }
     }
 
     /// Sets the limits.
@@ -29,10 +34,19 @@ impl Config {
         self
     }
 
-    /// Sets where jitter comes from, so that a test can fix it. Every call should give a fresh uniform number.
+    /// Sets where jitter and generated ids come from, so that a test can fix it. Every call should give a fresh uniform number.
     #[must_use]
     pub fn random(mut self, random: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         self.random = Arc::new(random);
+        self
+    }
+}
+
+impl Config {
+    /// Sets the wall clock by which records are stamped, so that a test can fix it. Waiting goes by tokio's clock.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.clock = Arc::new(clock);
         self
     }
 }
@@ -46,8 +60,13 @@ impl fmt::Debug for Config {
     }
 }
 
-/// The standard library seeds every `RandomState` from the system's randomness; jitter needs no more.
+/// The standard library seeds every `RandomState` from the system's randomness; jitter and ids need no more.
 fn system_random() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+#[allow(clippy::disallowed_methods, reason = "the one clock of the crate, taken as an argument elsewhere")]
+fn system_clock() -> SystemTime {
+    SystemTime::now()
 }

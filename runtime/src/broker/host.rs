@@ -1,12 +1,12 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Notify, watch};
 
 use super::Limits;
-use super::config::Random;
+use super::config::{Clock, Random};
 use super::tracker::{Tracked, Tracker};
 use crate::capability::BackendError;
 use crate::error::{ErrorKind, Outcome};
@@ -30,6 +30,7 @@ pub(crate) struct Shared {
     id: u64,
     pub(crate) limits: Limits,
     random: Random,
+    clock: Clock,
     pub(crate) tracker: Arc<Tracker>,
     /// Places taken by operations, and how many wait for one. A semaphore's lock would cost more than a publish has.
     taken: AtomicUsize,
@@ -42,12 +43,13 @@ pub(crate) struct Shared {
 }
 
 impl Host {
-    pub(super) fn new(limits: Limits, random: Random) -> Self {
+    pub(super) fn new(limits: Limits, random: Random, clock: Clock) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let shared = Shared {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             limits,
             random,
+            clock,
             tracker: Arc::default(),
             taken: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
@@ -65,10 +67,16 @@ impl Host {
         &self.shared.limits
     }
 
-    /// Returns a uniform random number, for jitter.
+    /// Returns a uniform random number, for jitter and ids.
     #[must_use]
     pub fn random(&self) -> u64 {
         (self.shared.random)()
+    }
+
+    /// Returns the wall clock's time.
+    #[must_use]
+    pub fn now(&self) -> SystemTime {
+        (self.shared.clock)()
     }
 
     /// Says whether the broker is closed or closing.

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Limits {
     /// Declarations bound to the broker. Default 256, 1 to 65,536.
     pub declarations: usize,
-    /// Operations at once: publishes and subscription set-ups; a batch counts as one. Default 4,096, 1 to 65,536.
+    /// Operations at once: publishes, appends, reads, settlements and subscription set-ups; a batch counts as one. Default 4,096, 1 to 65,536.
     pub operations: usize,
     /// Subscriptions in set-up, live or draining. Default 64, 1 to 65,536.
     pub subscriptions: usize,
@@ -24,10 +24,20 @@ pub struct Limits {
     pub publish_bytes: usize,
     /// Channels of one subscription. Default 64, 1 to 1,024.
     pub channels: usize,
-    /// Messages of one `publish_all`. Default 4,096, 1 to 65,536.
+    /// Messages of one `publish_all`, records of one `append_all`, positions of one `ack`. Default 4,096, 1 to 65,536.
     pub batch_messages: usize,
     /// Bytes of an encoded key. Default 1,024, 1 to 4,096.
     pub key_bytes: usize,
+    /// Bytes of one stream record's payload when appending. Default 512 KiB, 1 B to 8 MiB.
+    pub append_bytes: usize,
+    /// Headers of one record beside its own attributes. Default 64, 1 to 1,024.
+    pub headers: usize,
+    /// Bytes of all header names and values of one record. Default 16 KiB, 1 B to 1 MiB.
+    pub header_bytes: usize,
+    /// Records of one read, claim or page. Default 4,096, 1 to 65,536.
+    pub read_records: usize,
+    /// Groups of one stream that are looked up through the broker. Default 256, 1 to 65,536.
+    pub groups: usize,
     /// How often a connection with subscriptions is asked for a sign of life; a dead peer is noticed within two of
     /// these. Default 5 s, 10 ms to 10 min.
     pub heartbeat: Duration,
@@ -47,6 +57,11 @@ impl Default for Limits {
             channels: 64,
             batch_messages: 4_096,
             key_bytes: 1_024,
+            append_bytes: 512 << 10,
+            headers: 64,
+            header_bytes: 16 << 10,
+            read_records: 4_096,
+            groups: 256,
             heartbeat: Duration::from_secs(5),
         }
     }
@@ -70,7 +85,8 @@ macro_rules! setters {
 setters!(
     declarations: usize, operations: usize, subscriptions: usize, timeout: Duration, buffer_messages: usize,
     buffer_bytes: usize, receive_bytes: usize, publish_bytes: usize, channels: usize, batch_messages: usize,
-    key_bytes: usize, heartbeat: Duration
+    key_bytes: usize, append_bytes: usize, headers: usize, header_bytes: usize, read_records: usize, groups: usize,
+    heartbeat: Duration
 );
 
 impl Limits {
@@ -86,6 +102,11 @@ impl Limits {
             ("channels", self.channels, 1_024),
             ("batch_messages", self.batch_messages, 65_536),
             ("key_bytes", self.key_bytes, 4_096),
+            ("append_bytes", self.append_bytes, 8 << 20),
+            ("headers", self.headers, 1_024),
+            ("header_bytes", self.header_bytes, 1 << 20),
+            ("read_records", self.read_records, 65_536),
+            ("groups", self.groups, 65_536),
         ];
         let longest = Duration::from_mins(10);
         let times = [

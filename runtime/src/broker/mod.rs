@@ -15,9 +15,10 @@ use std::time::Duration;
 use std::any::TypeId;
 
 use crate::address::{Namespace, check_declaration};
-use crate::capability::{Backend, Checked, Wanted};
-use crate::declaration::{Declaration, Kind};
+use crate::capability::{Backend, Capability, Checked, Log, Wanted};
+use crate::declaration::{Declaration, Kind, StreamSpec};
 use crate::error::{Error, ErrorKind, Operation, Outcome};
+use crate::stream::{BoundStream, Durability};
 use crate::topic::Bound;
 
 pub use brokers::{Brokers, BrokersBuilder};
@@ -41,12 +42,19 @@ pub(crate) struct Inner<B: Backend> {
     pub(crate) client: B::Client,
     pub(crate) host: Host,
     namespace: Namespace,
-    bound: Mutex<HashMap<Identity, (TypeId, Arc<Bound>)>>,
+    bound: Mutex<HashMap<Identity, (TypeId, As)>>,
     subscriptions: Mutex<Vec<Weak<dyn End>>>,
 }
 
 /// Kind, name and version: what two declarations on a broker must differ in.
 type Identity = (Kind, &'static str, u32);
+
+/// What a declaration is bound as.
+#[derive(Clone)]
+enum As {
+    Topic(Arc<Bound>),
+    Stream(Arc<BoundStream>),
+}
 
 /// A subscription as its broker sees it.
 pub(crate) trait End: Send + Sync {
@@ -65,7 +73,7 @@ impl<B: Backend> Broker<B> {
     pub fn new(backend: B, config: Config) -> Result<Self, Error> {
         let system = backend.system();
         let mut problems = config.limits.problems();
-        let host = Host::new(config.limits, config.random);
+        let host = Host::new(config.limits, config.random, config.clock);
         let client = match backend.client(host.clone()) {
             Ok(client) if problems.is_empty() => client,
             Ok(_) => return Err(invalid(system, &problems)),
@@ -106,8 +114,14 @@ impl<B: Backend> Broker<B> {
         let inner = &*self.inner;
         let error = |kind| Error::new(kind, Operation::Check).on(inner.system);
         let _place = inner.host.shared().admit().await.map_err(error)?;
-        let topics = lock(&inner.bound).values().map(|(_, bound)| bound.address.clone()).collect();
-        let asked = B::check(&inner.client, Wanted { topics });
+        let mut wanted = Wanted::default();
+        for (_, bound) in lock(&inner.bound).values() {
+            match bound {
+                As::Topic(topic) => wanted.topics.push(topic.address.clone()),
+                As::Stream(stream) => wanted.streams.push(stream.address.clone()),
+            }
+        }
+        let asked = B::check(&inner.client, wanted);
         let checked = inner.host.within_time(deadline, Outcome::NotApplied, asked).await;
         checked.map_err(|failed| Error::of_backend(failed, Operation::Check).on(inner.system))
     }
@@ -163,14 +177,62 @@ impl<B: Backend> Broker<B> {
         Err(error(ErrorKind::StillRunning).detail(format!("still running: {}", left.join(", "))))
     }
 
-    /// Finds or makes what a declaration is bound to. Another type under the same name is refused.
-    pub(crate) fn bind(&self, declaration: Declaration, payload: TypeId) -> Result<Arc<Bound>, Error> {
+    /// Finds or makes what a topic is bound to. Another type under the same name is refused.
+    pub(crate) fn bind_topic(&self, declaration: Declaration, payload: TypeId) -> Result<Arc<Bound>, Error> {
+        let bound = self.bind(declaration, payload, &[Capability::PubSub], |_| {
+            Ok(As::Topic(Arc::new(Bound::new(declaration, &self.inner.namespace))))
+        })?;
+        match bound {
+            As::Topic(topic) => Ok(topic),
+            As::Stream(_) => Err(self.bind_error(declaration, ErrorKind::Duplicate)),
+        }
+    }
+
+    /// Finds or makes what a stream is bound to. Another type under the same name, and another stream under the same
+    /// address, are refused.
+    pub(crate) fn bind_stream<T: StreamSpec>(&self, payload: TypeId) -> Result<Arc<BoundStream>, Error>
+    where
+        B: Log,
+    {
+        let declaration = T::DECLARATION;
+        let wanted: Vec<_> = std::iter::once(Capability::Log).chain(T::REQUIRES.iter().copied()).collect();
+        let bound = self.bind(declaration, payload, &wanted, |others| {
+            let stream = BoundStream::new::<T>(&self.inner.namespace);
+            let text = stream.address.text();
+            let same = |other: &&As| matches!(other, As::Stream(other) if other.address.text() == text);
+            if let Some(As::Stream(other)) = others.values().map(|(_, other)| other).find(same) {
+                let detail =
+                    format!("`{}` has the address `{text}` already; give one of the two another", other.declaration);
+                return Err(self.bind_error(declaration, ErrorKind::Duplicate).detail(detail));
+            }
+            B::admits(&self.inner.client, &stream.address, Durability::Primary)
+                .map_err(|problem| self.bind_error(declaration, ErrorKind::Invalid).detail(problem))?;
+            Ok(As::Stream(Arc::new(stream)))
+        })?;
+        match bound {
+            As::Stream(stream) => Ok(stream),
+            As::Topic(_) => Err(self.bind_error(declaration, ErrorKind::Duplicate)),
+        }
+    }
+
+    fn bind_error(&self, declaration: Declaration, kind: ErrorKind) -> Error {
+        Error::new(kind, Operation::Bind).about(declaration, self.inner.system)
+    }
+
+    fn bind(
+        &self,
+        declaration: Declaration,
+        payload: TypeId,
+        wanted: &[Capability],
+        make: impl FnOnce(&HashMap<Identity, (TypeId, As)>) -> Result<As, Error>,
+    ) -> Result<As, Error> {
         let inner = &*self.inner;
-        let error = |kind| Error::new(kind, Operation::Bind).about(declaration, inner.system);
+        let error = |kind| self.bind_error(declaration, kind);
         check_declaration(&declaration).map_err(|wrong| error(ErrorKind::Invalid).detail(wrong.to_string()))?;
         if inner.host.is_closing() {
             return Err(error(ErrorKind::Closed));
         }
+        inner.has(wanted).map_err(|lacking| error(ErrorKind::Unsupported).detail(lacking))?;
         let mut bound = lock(&inner.bound);
         let identity = (declaration.kind(), declaration.name(), declaration.version());
         if let Some((holder, bound)) = bound.get(&identity) {
@@ -186,13 +248,22 @@ impl<B: Backend> Broker<B> {
                 error(ErrorKind::Overloaded).detail(format!("{most} declarations are bound; raise `declarations`"))
             );
         }
-        let new = Arc::new(Bound::new(declaration, &inner.namespace));
+        let new = make(&bound)?;
         bound.insert(identity, (payload, new.clone()));
         Ok(new)
     }
 }
 
 impl<B: Backend> Inner<B> {
+    /// Says what a backend chosen at run time lacks of these.
+    pub(crate) fn has(&self, wanted: &[Capability]) -> Result<(), String> {
+        let lacking: Vec<_> = B::lacking(&self.client, wanted).iter().map(|lacking| format!("`{lacking}`")).collect();
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        Err(format!("the backend has no {}; choose one that has, or change the declaration", lacking.join(", no ")))
+    }
+
     pub(crate) fn register(&self, subscription: Weak<dyn End>) {
         let mut subscriptions = lock(&self.subscriptions);
         // Swept when it would grow, with room for as many again, so that a sweep's cost is spread over them.

@@ -2,8 +2,12 @@
 
 use std::fmt;
 
+use crate::broker::Broker;
+use crate::capability::{Backend, Capability};
 use crate::codec::Codec;
+use crate::error::Error;
 use crate::key::{KeyWriter, TopicKey};
+use crate::stream::Stream;
 
 /// Whether a declaration is a topic or a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,6 +15,8 @@ use crate::key::{KeyWriter, TopicKey};
 pub enum Kind {
     /// Ephemeral fan-out, at most once past the broker.
     Topic,
+    /// An ordered, replayable log, at least once.
+    Stream,
 }
 
 impl Kind {
@@ -19,6 +25,7 @@ impl Kind {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Topic => "topic",
+            Self::Stream => "stream",
         }
     }
 }
@@ -38,6 +45,12 @@ impl Declaration {
     #[must_use]
     pub const fn topic(name: &'static str, version: u32) -> Self {
         Self { kind: Kind::Topic, name, version }
+    }
+
+    /// Declares a stream. The grammar is checked by the macro, and again when the declaration is bound.
+    #[must_use]
+    pub const fn stream(name: &'static str, version: u32) -> Self {
+        Self { kind: Kind::Stream, name, version }
     }
 
     /// Returns whether it is a topic or a stream.
@@ -91,4 +104,63 @@ pub trait SelfKeyed: TopicSpec {
 
     /// Writes the key's segments without building the key.
     fn write_key(&self, to: &mut KeyWriter<'_>);
+}
+
+/// A payload type with a stream's declaration. [`#[stream_spec]`](macro@crate::stream_spec) implements it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not declared as a stream",
+    label = "no `#[stream_spec(..)]` on this type",
+    note = "annotate the type: `#[tidings::stream_spec(name = \"ledger.entries\", version = 1)]`"
+)]
+pub trait StreamSpec {
+    /// The typed key that orders and partitions the stream; `()` where records have no key.
+    type Key: TopicKey;
+    /// The payload's format.
+    type Codec: Codec;
+    /// Kind, name and version.
+    const DECLARATION: Declaration;
+    /// What the declaration requires beside [`Log`](crate::capability::Log).
+    const REQUIRES: &'static [Capability];
+    /// An address to be taken as it is, instead of the one made of namespace, name and version.
+    const ADDRESS: Option<&'static str>;
+}
+
+/// A stream whose key is made of the payload's own fields: `#[stream_spec(.., key(region, order))]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` doesn't hold its own key",
+    note = "write `key(field, ..)` instead of `key = Type` in `#[stream_spec(..)]`, or give the key to `append`"
+)]
+pub trait StreamKeyed: StreamSpec {
+    /// Returns the value's key.
+    fn stream_key(&self) -> Self::Key;
+
+    /// Writes the key's segments without building the key.
+    fn write_stream_key(&self, to: &mut KeyWriter<'_>);
+}
+
+/// What a stream can be bound to: a [`Broker`] over some backend.
+pub trait Carrier {
+    /// The backend.
+    type Backend: Backend;
+}
+
+impl<B: Backend> Carrier for Broker<B> {
+    type Backend = B;
+}
+
+/// A stream that the carrier's backend can have. [`#[stream_spec]`](macro@crate::stream_spec) implements it, for every
+/// backend with the capabilities that `requires(..)` names.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not declared as a stream",
+    label = "no `#[stream_spec(..)]` on this type",
+    note = "annotate the type: `#[tidings::stream_spec(name = \"ledger.entries\", version = 1)]`"
+)]
+pub trait StreamedBy<C: Carrier>: StreamSpec + Sized {
+    /// Binds the stream.
+    ///
+    /// # Errors
+    ///
+    /// When the broker is closed, refuses another declaration, has this one for another type or its address for another
+    /// stream, or its backend was chosen at run time and lacks what is required.
+    fn bind(carrier: &C) -> Result<Stream<Self, C::Backend>, Error>;
 }

@@ -1,5 +1,6 @@
-use super::{Call, Heard, KeyedSubscription, Subscription, Topic};
+use super::{Heard, KeyedSubscription, Subscription, Topic};
 use crate::broker::Broker;
+use crate::call::Call;
 use crate::capability::{PatternPubSub, PubSub};
 use crate::codec::{Decode, Encode};
 use crate::declaration::{SelfKeyed, TopicSpec};

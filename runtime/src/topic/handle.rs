@@ -20,7 +20,7 @@ pub struct Topic<T: TopicSpec, B: Backend> {
 
 impl<T: TopicSpec, B: Backend> Topic<T, B> {
     pub(crate) fn bind(broker: &Broker<B>) -> Result<Self, Error> {
-        let bound = broker.bind(T::DECLARATION, typeid::of::<T>())?;
+        let bound = broker.bind_topic(T::DECLARATION, typeid::of::<T>())?;
         Ok(Self { broker: broker.clone(), bound, options: SubscribeOptions::default(), payload: PhantomData })
     }
 

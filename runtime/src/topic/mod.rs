@@ -1,7 +1,6 @@
 //! Topics: typed, ephemeral fan-out over a backend with `PubSub`.
 
 mod bound;
-mod call;
 mod convenience;
 mod feed;
 mod handle;
@@ -12,7 +11,6 @@ mod subscribe;
 mod subscription;
 pub(crate) mod supervise;
 
-pub use call::Call;
 pub use convenience::{PublishKeyed, PublishTopic, SubscribeTopic};
 pub use feed::{Feed, FeedEnded};
 pub use handle::Topic;

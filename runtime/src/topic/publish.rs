@@ -1,15 +1,14 @@
-use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 
-use bytes::Bytes;
 use tracing::Instrument as _;
 
 use super::Topic;
+use crate::batch::{answered, encoded, unencoded};
 use crate::capability::{BackendError, Outgoing, PubSub};
-use crate::codec::{Encode, EncodeErrorKind};
+use crate::codec::Encode;
 use crate::declaration::TopicSpec;
-use crate::error::{Error, ErrorKind, Operation, Outcome};
+use crate::error::{Error, ErrorKind, Operation};
 use crate::key::{KeyWriter, TopicKey};
 use crate::telemetry;
 
@@ -97,13 +96,7 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
         let limits = self.broker.limits();
         let channel = self.channel(Operation::Publish, write_key)?;
         let payload = encoded(|to| T::Codec::encode(event, to, limits.publish_bytes)).map_err(|wrong| {
-            let (kind, detail) = match wrong.kind() {
-                EncodeErrorKind::TooLarge { limit } => {
-                    let detail = format!("`publish_bytes` is {limit}; raise it, or send a reference to the data");
-                    (ErrorKind::TooLarge, detail)
-                }
-                _ => (ErrorKind::Encode, wrong.to_string()),
-            };
+            let (kind, detail) = unencoded(&wrong, "publish_bytes");
             self.error(kind, Operation::Publish).detail(detail).source_of(wrong)
         })?;
         Ok(Outgoing { channel, payload })
@@ -121,7 +114,10 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
                 Err(error) => Err(error),
                 Ok(message) => match inner.host.shared().admit().await {
                     Err(kind) => Err(self.error(kind, Operation::Publish)),
-                    Ok(_place) => self.heard(B::publish(&inner.client, message).await),
+                    Ok(_place) => {
+                        let published = B::publish(&inner.client, message).await;
+                        published.map(|count| Heard { count }).map_err(|failed| self.unheard(failed))
+                    }
                 },
             };
             if traced {
@@ -156,57 +152,12 @@ impl<T: TopicSpec, B: PubSub> Topic<T, B> {
             return Err(self.error(ErrorKind::Invalid, Operation::Publish).detail(detail));
         }
         let _place = inner.host.shared().admit().await.map_err(|kind| self.error(kind, Operation::Publish))?;
-        let mut outgoing = Vec::with_capacity(messages.len());
-        // Where a message could be encoded its place is taken by the backend's answer.
-        let mut outcomes: Vec<_> = messages
-            .into_iter()
-            .map(|message| match message {
-                Ok(message) => {
-                    outgoing.push(message);
-                    None
-                }
-                Err(error) => Some(Err(error)),
-            })
-            .collect();
-        if outgoing.is_empty() {
-            return Ok(outcomes.into_iter().flatten().collect());
-        }
-        let mut answers = B::publish_all(&inner.client, outgoing).await.into_iter();
-        for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_none()) {
-            let unanswered = || Err(BackendError::new(ErrorKind::Unavailable, Outcome::Unknown));
-            *outcome = Some(self.heard(answers.next().unwrap_or_else(unanswered)));
-        }
-        Ok(outcomes.into_iter().flatten().collect())
+        let send = |outgoing| B::publish_all(&inner.client, outgoing);
+        let answers = answered(messages, send, |failed| self.unheard(failed)).await;
+        Ok(answers.into_iter().map(|answer| answer.map(|count| Heard { count })).collect())
     }
 
-    fn heard(&self, answer: Result<Option<u64>, BackendError>) -> Result<Heard, Error> {
-        match answer {
-            Ok(count) => Ok(Heard { count }),
-            Err(failed) => {
-                Err(Error::of_backend(failed, Operation::Publish)
-                    .about(self.bound.declaration, self.broker.inner.system))
-            }
-        }
+    fn unheard(&self, failed: BackendError) -> Error {
+        Error::of_backend(failed, Operation::Publish).about(self.bound.declaration, self.broker.inner.system)
     }
-}
-
-/// Encodes into a buffer that the thread reuses, and copies out what it holds: one allocation of the right size.
-fn encoded<E>(encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<Bytes, E> {
-    /// Above this a copy costs more than an allocation, and the thread shouldn't keep so much.
-    const KEPT_BYTES: usize = 16 << 10;
-    thread_local! {
-        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    }
-    BUFFER.with(|buffer| {
-        // A payload's own `Serialize` may publish; the inner publish then takes a buffer of its own.
-        let mut own = Vec::new();
-        let mut borrowed = buffer.try_borrow_mut();
-        let buffer = borrowed.as_deref_mut().unwrap_or(&mut own);
-        buffer.clear();
-        encode(buffer)?;
-        if buffer.capacity() > KEPT_BYTES {
-            return Ok(Bytes::from(std::mem::take(buffer)));
-        }
-        Ok(Bytes::copy_from_slice(buffer))
-    })
 }

@@ -3,8 +3,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Waker};
 
 use super::feed::{FeedLimits, Inbox, feed};
-use super::{Call, KeyedSubscription, Subscription, Topic};
+use super::{KeyedSubscription, Subscription, Topic};
 use crate::broker::{Broker, End, Entry, Tracked, lock};
+use crate::call::Call;
 use crate::capability::{Backend, BackendError, Feed, PatternPubSub, PubSub, Unsubscribe};
 use crate::codec::Decode;
 use crate::declaration::TopicSpec;

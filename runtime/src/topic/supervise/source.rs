@@ -1,7 +1,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use super::super::{Call, KeyedSubscription, Subscription, Topic};
+use super::super::{KeyedSubscription, Subscription, Topic};
+use crate::call::Call;
 use crate::capability::{PatternPubSub, PubSub};
 use crate::codec::Decode;
 use crate::declaration::TopicSpec;

@@ -4,6 +4,9 @@
 //! users. Each trait's docs are a contract of numbered sentences, and the conformance suite (feature `conformance`)
 //! holds an implementation to them.
 
+mod stream;
+
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -11,7 +14,9 @@ use bytes::Bytes;
 
 pub use crate::broker::Host;
 use crate::error::{BoxError, ErrorKind, Outcome};
+pub use crate::stream::{GroupAddress, Origin, Record, StreamAddress, partition_of};
 pub use crate::topic::{Feed, FeedEnded};
+pub use stream::{AckGroups, CommitGroups, Cursors, Dedup, InboxMarks, Log, Read, Stored, Taken, Transactions};
 
 /// An adapter to one messaging system: its settings, shared by the brokers that use the same value.
 ///
@@ -37,6 +42,14 @@ pub trait Backend: Send + Sync + 'static {
     /// 4. Nothing is changed on the server. What the server doesn't let the client read is no problem; it is
     ///    reported as unchecked.
     fn check(client: &Self::Client, wanted: Wanted) -> impl Future<Output = Result<Checked, BackendError>> + Send;
+
+    /// Returns which of these capabilities the system behind the client lacks.
+    ///
+    /// A backend's type says by its traits what it has, so that it lacks nothing that compiles. Only one that is
+    /// chosen at run time, as [`AnyBackend`](crate::backend::AnyBackend) is, has something to answer.
+    fn lacking(_client: &Self::Client, _wanted: &[Capability]) -> Vec<Capability> {
+        Vec::new()
+    }
 
     /// Closes the client's connections and fails what still waits on them.
     ///
@@ -113,6 +126,54 @@ pub trait Unsubscribe: Send + 'static {
     fn close(self) -> impl Future<Output = ()> + Send;
 }
 
+/// The name of a capability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Capability {
+    /// [`PubSub`].
+    PubSub,
+    /// [`PatternPubSub`].
+    PatternPubSub,
+    /// [`Log`].
+    Log,
+    /// [`AckGroups`].
+    AckGroups,
+    /// [`CommitGroups`].
+    CommitGroups,
+    /// [`Cursors`].
+    Cursors,
+    /// [`Transactions`].
+    Transactions,
+    /// [`InboxMarks`].
+    InboxMarks,
+    /// [`Dedup`].
+    Dedup,
+}
+
+impl Capability {
+    /// Returns the trait's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PubSub => "PubSub",
+            Self::PatternPubSub => "PatternPubSub",
+            Self::Log => "Log",
+            Self::AckGroups => "AckGroups",
+            Self::CommitGroups => "CommitGroups",
+            Self::Cursors => "Cursors",
+            Self::Transactions => "Transactions",
+            Self::InboxMarks => "InboxMarks",
+            Self::Dedup => "Dedup",
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// One message on its way out.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
@@ -128,6 +189,8 @@ pub struct Outgoing {
 pub struct Wanted {
     /// The addresses of the bound topics, without keys.
     pub topics: Vec<Arc<str>>,
+    /// The bound streams.
+    pub streams: Vec<Arc<StreamAddress>>,
 }
 
 /// What a server said of itself.

@@ -14,7 +14,7 @@ pub struct Call<'a, R> {
 }
 
 impl<'a, R> Call<'a, R> {
-    pub(super) fn new(operation: impl Future<Output = Result<R, Error>> + Send + 'a) -> Self {
+    pub(crate) fn new(operation: impl Future<Output = Result<R, Error>> + Send + 'a) -> Self {
         Self { operation: Box::pin(operation) }
     }
 }

@@ -1,0 +1,92 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use super::{GroupAddress, Origin, Start, StreamAddress, StreamSettings};
+use crate::address::Namespace;
+use crate::broker::lock;
+use crate::codec::Codec;
+use crate::declaration::{Declaration, StreamSpec};
+use crate::key::KeyWriter;
+
+/// A stream's declaration within a namespace: what every handle to it shares.
+#[derive(Debug)]
+pub(crate) struct BoundStream {
+    pub(crate) declaration: Declaration,
+    pub(crate) address: Arc<StreamAddress>,
+    /// What this broker has ensured the stream with.
+    ensured: Mutex<Option<StreamSettings>>,
+    groups: Mutex<HashMap<Arc<str>, Arc<BoundGroup>>>,
+}
+
+/// A group of a stream: what every handle to it shares.
+#[derive(Debug)]
+pub(crate) struct BoundGroup {
+    pub(crate) address: GroupAddress,
+    /// Where this broker has ensured the group to start.
+    ensured: Mutex<Option<Start>>,
+}
+
+impl BoundStream {
+    pub(crate) fn new<T: StreamSpec>(namespace: &Namespace) -> Self {
+        let declaration = T::DECLARATION;
+        let text = T::ADDRESS.map_or_else(|| format!("{namespace}.stream.{declaration}").into(), Arc::from);
+        let origin = Origin {
+            source: Some(format!("/{}/{}", namespace.application(), namespace.environment())),
+            event_type: Some(declaration.to_string()),
+            content_type: Some(T::Codec::CONTENT_TYPE.to_owned()),
+        };
+        let address = StreamAddress::new(text, T::ADDRESS.is_some(), Arc::new(origin));
+        Self { declaration, address: Arc::new(address), ensured: Mutex::default(), groups: Mutex::default() }
+    }
+
+    pub(crate) fn ensured(&self) -> Option<StreamSettings> {
+        lock(&self.ensured).clone()
+    }
+
+    pub(super) fn remember(&self, settings: Option<StreamSettings>) {
+        *lock(&self.ensured) = settings;
+    }
+
+    /// Finds or makes a group, unless there are `most` of them.
+    pub(super) fn group(&self, name: &str, most: usize) -> Option<Arc<BoundGroup>> {
+        let mut groups = lock(&self.groups);
+        if let Some(group) = groups.get(name) {
+            return Some(group.clone());
+        }
+        if groups.len() >= most {
+            return None;
+        }
+        let name: Arc<str> = name.into();
+        let address = GroupAddress::new(self.address.clone(), name.clone());
+        let group = Arc::new(BoundGroup { address, ensured: Mutex::default() });
+        groups.insert(name, group.clone());
+        Some(group)
+    }
+}
+
+impl BoundGroup {
+    /// Where to begin when the group has to be made again and nothing is known to be acknowledged: never at the end.
+    pub(crate) fn start(&self) -> Start {
+        match &*lock(&self.ensured) {
+            None | Some(Start::Latest) => Start::Earliest,
+            Some(start) => start.clone(),
+        }
+    }
+
+    pub(super) fn remember(&self, start: Option<Start>) {
+        *lock(&self.ensured) = start;
+    }
+}
+
+/// Writes a key's text, `None` for the key `()`, or says how long it was.
+pub(super) fn key_text(most: usize, write_key: impl FnOnce(&mut KeyWriter<'_>)) -> Result<Option<String>, usize> {
+    const TYPICAL_KEY_BYTES: usize = 24;
+    let mut text = String::with_capacity(TYPICAL_KEY_BYTES);
+    write_key(&mut KeyWriter::new(&mut text));
+    if text.is_empty() {
+        return Ok(None);
+    }
+    // Each segment begins with a dot, which joins it to what stands before.
+    text.remove(0);
+    if text.len() > most { Err(text.len()) } else { Ok(Some(text)) }
+}

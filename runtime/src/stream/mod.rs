@@ -1,0 +1,28 @@
+//! Streams: typed, ordered, replayable logs over a backend with `Log`.
+
+mod ack_group;
+mod address;
+mod append;
+mod bound;
+mod convenience;
+mod delivery;
+mod handle;
+mod keyed;
+mod position;
+mod read;
+mod record;
+mod settings;
+
+pub use ack_group::{AckGroup, Claimed, Consumer, Tail};
+pub use address::{GroupAddress, StreamAddress};
+pub use append::Append;
+pub use convenience::{AppendEntry, AppendKeyed};
+pub use delivery::{Delivery, Poison};
+pub use handle::Stream;
+pub use keyed::KeyedStream;
+pub use position::{Position, PositionError, Positions};
+pub use read::Reader;
+pub use record::{Headers, MessageId, Origin, Record, partition_of};
+pub use settings::{Depth, Durability, PendingEntry, Receipt, Start, StreamSettings};
+
+pub(crate) use bound::{BoundGroup, BoundStream};
