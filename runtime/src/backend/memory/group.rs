@@ -1,0 +1,257 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::log::{Partition, State, failed, position};
+use crate::capability::{BackendError, Stored, Taken};
+use crate::error::ErrorKind;
+use crate::stream::{Depth, PendingEntry, Position, Positions, Start};
+
+/// An ack group: how far each partition was handed out, and what is pending.
+#[derive(Debug)]
+pub(super) struct Group {
+    parts: Vec<Part>,
+    consumers: BTreeSet<Arc<str>>,
+}
+
+#[derive(Debug)]
+struct Part {
+    /// The first offset that nobody was handed.
+    next: u64,
+    pending: BTreeMap<u64, Pending>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    consumer: Arc<str>,
+    /// `None` once it was given back: idle for ever.
+    since: Option<Instant>,
+    attempt: u32,
+}
+
+impl Pending {
+    fn idle(&self, now: Instant) -> Duration {
+        self.since.map_or(Duration::MAX, |since| now.duration_since(since))
+    }
+
+    fn deliver(&mut self, to: &Arc<str>, now: Instant) -> u32 {
+        self.consumer = to.clone();
+        self.since = Some(now);
+        self.attempt = self.attempt.saturating_add(1);
+        self.attempt
+    }
+}
+
+impl State {
+    pub(super) fn ensure_group(&mut self, name: &Arc<str>, start: &Start) -> bool {
+        if self.groups.contains_key(name) {
+            return false;
+        }
+        let after = self.start(start);
+        let part = |(index, partition): (usize, &Partition)| {
+            let after = position(index, 0).and_then(|start| after.get(start.partition()));
+            let next = after.map_or(0, |after| u64::try_from(after.offset()).unwrap_or(u64::MAX).saturating_add(1));
+            // What is gone can't be handed out, and what isn't there yet is the next.
+            Part { next: next.clamp(partition.first, partition.end()), pending: BTreeMap::new() }
+        };
+        let parts = self.partitions.iter().enumerate().map(part).collect();
+        self.groups.insert(name.clone(), Group { parts, consumers: BTreeSet::new() });
+        true
+    }
+
+    /// A group and the records that it hands out.
+    pub(super) fn group(&mut self, name: &str) -> Result<(&mut Group, &[Partition]), BackendError> {
+        let absent = || failed(ErrorKind::Absent, "there is no such group; `ensure` creates it");
+        let group = self.groups.get_mut(name).ok_or_else(absent)?;
+        Ok((group, &self.partitions))
+    }
+
+    /// Removes what every group has acknowledged.
+    pub(super) fn trim_acknowledged(&mut self) -> u64 {
+        let mut removed = 0;
+        for (index, partition) in self.partitions.iter_mut().enumerate() {
+            if let Some(floor) = self.groups.values().map(|group| group.parts[index].floor()).min() {
+                removed += partition.remove_below(floor);
+            }
+        }
+        removed
+    }
+}
+
+impl Part {
+    /// The first offset that isn't acknowledged.
+    fn floor(&self) -> u64 {
+        self.pending.first_key_value().map_or(self.next, |(offset, _)| *offset)
+    }
+}
+
+impl Group {
+    /// Knows a consumer by its name, once.
+    fn consumer(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.consumers.get(name) {
+            return known.clone();
+        }
+        let name: Arc<str> = name.into();
+        self.consumers.insert(name.clone());
+        name
+    }
+
+    pub(super) fn read_new(&mut self, partitions: &[Partition], consumer: &str, max: usize) -> Vec<Stored> {
+        let consumer = self.consumer(consumer);
+        let now = Instant::now();
+        let mut records = Vec::new();
+        for (index, (part, partition)) in self.parts.iter_mut().zip(partitions).enumerate() {
+            part.next = part.next.max(partition.first);
+            while records.len() < max
+                && let Some(record) = partition.get(part.next)
+                && let Some(position) = position(index, part.next)
+            {
+                let pending = Pending { consumer: consumer.clone(), since: Some(now), attempt: 1 };
+                part.pending.insert(part.next, pending);
+                records.push(Stored { position, attempt: 1, record: record.clone() });
+                part.next += 1;
+            }
+        }
+        records
+    }
+
+    /// Delivers again what is pending, after a position and where this is true of it, at most so many.
+    fn take(
+        &mut self,
+        partitions: &[Partition],
+        consumer: &str,
+        after: Option<Position>,
+        max: usize,
+        wanted: impl Fn(&Pending, Instant) -> bool,
+    ) -> Taken {
+        let consumer = self.consumer(consumer);
+        let now = Instant::now();
+        let mut taken = Taken::default();
+        for (index, (part, partition)) in self.parts.iter_mut().zip(partitions).enumerate() {
+            let mut gone = Vec::new();
+            for (offset, pending) in part.pending.range_mut(from(index, after)..) {
+                if taken.records.len() + taken.lost.len() >= max {
+                    break;
+                }
+                let Some(position) = position(index, *offset).filter(|_| wanted(pending, now)) else { continue };
+                match partition.get(*offset) {
+                    Some(record) => {
+                        let attempt = pending.deliver(&consumer, now);
+                        taken.records.push(Stored { position, attempt, record: record.clone() });
+                    }
+                    None => {
+                        gone.push(*offset);
+                        taken.lost.push(position);
+                    }
+                }
+            }
+            for offset in gone {
+                part.pending.remove(&offset);
+            }
+        }
+        taken
+    }
+
+    pub(super) fn history(
+        &mut self,
+        partitions: &[Partition],
+        consumer: &str,
+        after: Option<Position>,
+        max: usize,
+    ) -> Taken {
+        self.take(partitions, consumer, after, max, |pending, _| *pending.consumer == *consumer)
+    }
+
+    pub(super) fn claim(&mut self, partitions: &[Partition], consumer: &str, idle: Duration, max: usize) -> Taken {
+        self.take(partitions, consumer, None, max, |pending, now| pending.idle(now) >= idle)
+    }
+
+    pub(super) fn ack(&mut self, positions: &[Position]) -> u64 {
+        let mut count = 0;
+        for position in positions {
+            let Some((part, offset)) = self.part(*position) else { continue };
+            count += u64::from(part.pending.remove(&offset).is_some());
+        }
+        count
+    }
+
+    fn part(&mut self, position: Position) -> Option<(&mut Part, u64)> {
+        let part = self.parts.get_mut(usize::try_from(position.partition()).ok()?)?;
+        Some((part, u64::try_from(position.offset()).ok()?))
+    }
+
+    /// Changes those that are pending for the consumer, and returns them.
+    pub(super) fn change(
+        &mut self,
+        consumer: &str,
+        positions: &[Position],
+        change: impl Fn(&mut Option<Instant>, &mut u32),
+    ) -> Vec<Position> {
+        let mut changed = Vec::new();
+        for position in positions {
+            let Some((part, offset)) = self.part(*position) else { continue };
+            if let Some(pending) = part.pending.get_mut(&offset).filter(|pending| *pending.consumer == *consumer) {
+                change(&mut pending.since, &mut pending.attempt);
+                changed.push(*position);
+            }
+        }
+        changed
+    }
+
+    pub(super) fn pending(&self, after: Option<Position>, max: usize) -> Vec<PendingEntry> {
+        let now = Instant::now();
+        let parts = self.parts.iter().enumerate();
+        let entries = parts.flat_map(|(index, part)| {
+            part.pending.range(from(index, after)..).filter_map(move |(offset, pending)| {
+                let consumer = pending.consumer.to_string();
+                Some(PendingEntry::new(position(index, *offset)?, consumer, pending.idle(now), pending.attempt))
+            })
+        });
+        entries.take(max).collect()
+    }
+
+    pub(super) fn depth(&self, partitions: &[Partition]) -> Depth {
+        let pending = self.parts.iter().map(|part| part.pending.len() as u64).sum();
+        let unread = |(part, partition): (&Part, &Partition)| partition.end() - part.next.max(partition.first);
+        Depth::new(pending, Some(self.parts.iter().zip(partitions).map(unread).sum()))
+    }
+
+    pub(super) fn settled(&self) -> Positions {
+        let floors = self.parts.iter().enumerate();
+        // Offsets begin at 1, so that nothing is acknowledged below a floor of 1.
+        floors
+            .filter(|(_, part)| part.floor() > 1)
+            .filter_map(|(index, part)| position(index, part.floor() - 1))
+            .collect()
+    }
+
+    pub(super) fn remove_consumer(&mut self, consumer: &str, heir: Option<&str>) -> Result<u64, BackendError> {
+        let held = |pending: &&mut Pending| *pending.consumer == *consumer;
+        let heir = heir.map(|heir| self.consumer(heir));
+        let mut count = 0;
+        for pending in self.parts.iter_mut().flat_map(|part| part.pending.values_mut()).filter(held) {
+            let Some(heir) = &heir else {
+                let text = "entries are pending for the consumer; name an heir, or acknowledge them";
+                return Err(failed(ErrorKind::Conflict, text));
+            };
+            pending.consumer = heir.clone();
+            count += 1;
+        }
+        self.consumers.remove(consumer);
+        Ok(count)
+    }
+}
+
+/// The offset of a partition from which entries after a position begin.
+fn from(partition: usize, after: Option<Position>) -> u64 {
+    match after {
+        None => 0,
+        Some(after) => match (partition as u64).cmp(&u64::from(after.partition())) {
+            std::cmp::Ordering::Less => u64::MAX,
+            std::cmp::Ordering::Equal => u64::try_from(after.offset()).unwrap_or(u64::MAX).saturating_add(1),
+            std::cmp::Ordering::Greater => 0,
+        },
+    }
+}

@@ -1,0 +1,236 @@
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::group::Group;
+use crate::broker::lock;
+use crate::capability::{BackendError, Read, Record, Stored, partition_of};
+use crate::error::{ErrorKind, Outcome};
+use crate::stream::{MessageId, Position, Positions, Receipt, Start, StreamSettings};
+
+/// The streams of one [`Memory`](super::Memory), made when they are first named.
+pub(super) type Logs = HashMap<Arc<str>, Arc<Log>>;
+
+/// One stream, there or not.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    state: Mutex<Option<State>>,
+    /// Told when something was appended, when the stream or a group goes, and when connections are lost.
+    pub(super) changed: Notify,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    settings: StreamSettings,
+    pub(super) partitions: Vec<Partition>,
+    pub(super) groups: BTreeMap<Arc<str>, Group>,
+    /// The partition of the next record without a key.
+    turn: u32,
+    ids: HashMap<MessageId, Position>,
+    /// The ids by age.
+    remembered: VecDeque<(Instant, MessageId)>,
+}
+
+/// Records with consecutive offsets, of which the oldest may be gone.
+#[derive(Debug)]
+pub(super) struct Partition {
+    /// The first record's offset; offsets begin at 1.
+    pub(super) first: u64,
+    records: VecDeque<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    /// When it was appended, where the stream keeps records for a time.
+    since: Option<Instant>,
+    record: Record,
+}
+
+pub(super) fn failed(kind: ErrorKind, text: impl Into<String>) -> BackendError {
+    BackendError::new(kind, Outcome::NotApplied).with_source(text.into())
+}
+
+fn absent() -> BackendError {
+    failed(ErrorKind::Absent, "there is no such stream; `ensure` creates it")
+}
+
+impl Log {
+    /// Works on the stream, where it is there.
+    pub(super) fn with<R>(&self, work: impl FnOnce(&mut State) -> Result<R, BackendError>) -> Result<R, BackendError> {
+        work(lock(&self.state).as_mut().ok_or_else(absent)?)
+    }
+
+    pub(super) fn ensure(&self, settings: &StreamSettings) -> Result<(), BackendError> {
+        if settings.replicas.is_some() {
+            return Err(failed(ErrorKind::Unsupported, "memory keeps no copies; leave `replicas` out"));
+        }
+        match &mut *lock(&self.state) {
+            Some(state) if state.settings == *settings => Ok(()),
+            Some(_) => {
+                Err(failed(ErrorKind::Conflict, "the stream has other settings; ensure it with those, or delete it"))
+            }
+            none => {
+                *none = Some(State {
+                    settings: settings.clone(),
+                    partitions: (0..settings.partitions)
+                        .map(|_| Partition { first: 1, records: VecDeque::new() })
+                        .collect(),
+                    groups: BTreeMap::new(),
+                    turn: 0,
+                    ids: HashMap::new(),
+                    remembered: VecDeque::new(),
+                });
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn delete(&self) -> bool {
+        let gone = lock(&self.state).take();
+        self.changed.notify_waiters();
+        gone.is_some()
+    }
+
+    pub(super) fn append(&self, record: Record) -> Result<Receipt, BackendError> {
+        let receipt = self.with(|state| Ok(state.append(record)))?;
+        self.changed.notify_waiters();
+        Ok(receipt)
+    }
+
+    pub(super) fn window(&self) -> Result<Duration, BackendError> {
+        self.with(|state| Ok(state.settings.dedup_window))
+    }
+
+    pub(super) fn start(&self, start: &Start) -> Result<Positions, BackendError> {
+        self.with(|state| Ok(state.start(start)))
+    }
+
+    pub(super) fn read(&self, after: &Positions, max: usize) -> Result<Read, BackendError> {
+        self.with(|state| Ok(state.read(after, max)))
+    }
+}
+
+impl State {
+    fn append(&mut self, record: Record) -> Receipt {
+        let id = record.id.clone().filter(|_| record.once);
+        if let Some(id) = &id {
+            self.forget();
+            if let Some(position) = self.ids.get(id) {
+                return Receipt::new(Some(*position), true);
+            }
+        }
+        let count = self.settings.partitions;
+        let index = match &record.key {
+            _ if count == 1 => 0,
+            Some(key) => partition_of(key, count),
+            None => {
+                self.turn = (self.turn + 1) % count;
+                self.turn
+            }
+        };
+        let since = self.settings.max_age.map(|_| Instant::now());
+        let partition = &mut self.partitions[index as usize];
+        partition.records.push_back(Kept { since, record });
+        let position = Position::new(index, u128::from(partition.end() - 1));
+        if let Some(most) = self.settings.max_len {
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            partition.remove_oldest(partition.records.len().saturating_sub(most));
+        }
+        if let (Some(age), Some(now)) = (self.settings.max_age, since) {
+            let old = |kept: &Kept| kept.since.is_some_and(|since| now.duration_since(since) > age);
+            let count = partition.records.iter().take_while(|kept| old(kept)).count();
+            partition.remove_oldest(count);
+        }
+        if let Some(id) = id {
+            self.ids.insert(id.clone(), position);
+            self.remembered.push_back((Instant::now(), id));
+        }
+        Receipt::new(Some(position), false)
+    }
+
+    /// Forgets the ids whose window has passed.
+    fn forget(&mut self) {
+        let now = Instant::now();
+        let window = self.settings.dedup_window;
+        while let Some((_, id)) = self.remembered.pop_front_if(|(since, _)| now.duration_since(*since) >= window) {
+            self.ids.remove(&id);
+        }
+    }
+
+    pub(super) fn start(&self, start: &Start) -> Positions {
+        let before = |from: &dyn Fn(&Partition) -> u64| {
+            let offsets = self.partitions.iter().enumerate().map(|(index, partition)| (index, from(partition)));
+            offsets.filter_map(|(index, next)| position(index, next.checked_sub(1)?)).collect()
+        };
+        match start {
+            Start::Earliest => Positions::new(),
+            Start::Latest => before(&Partition::end),
+            Start::At(time) => before(&|partition| partition.at(*time)),
+            Start::After(positions) => positions.clone(),
+        }
+    }
+
+    fn read(&self, after: &Positions, max: usize) -> Read {
+        let mut records = Vec::new();
+        for (index, partition) in self.partitions.iter().enumerate() {
+            let from = match position(index, 0).and_then(|start| after.get(start.partition())) {
+                None => partition.first,
+                Some(after) => u64::try_from(after.offset()).unwrap_or(u64::MAX).saturating_add(1),
+            };
+            if from < partition.first {
+                if let Some(first) = position(index, partition.first) {
+                    return Read::Trimmed { first, certain: true };
+                }
+            }
+            let left = max - records.len();
+            records.extend(partition.stored(index, from).take(left));
+        }
+        Read::Records(records)
+    }
+}
+
+/// A partition's number fits: a stream has at most 1,024.
+pub(super) fn position(partition: usize, offset: u64) -> Option<Position> {
+    Some(Position::new(u32::try_from(partition).ok()?, u128::from(offset)))
+}
+
+impl Partition {
+    /// The offset that the next record gets.
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.records.len() as u64
+    }
+
+    pub(super) fn get(&self, offset: u64) -> Option<&Record> {
+        let index = usize::try_from(offset.checked_sub(self.first)?).ok()?;
+        self.records.get(index).map(|kept| &kept.record)
+    }
+
+    /// Removes the records below an offset, and says how many.
+    pub(super) fn remove_below(&mut self, offset: u64) -> u64 {
+        let below = offset.saturating_sub(self.first).min(self.records.len() as u64);
+        self.remove_oldest(usize::try_from(below).unwrap_or(usize::MAX));
+        below
+    }
+
+    fn remove_oldest(&mut self, count: usize) {
+        self.records.drain(..count);
+        self.first += count as u64;
+    }
+
+    /// The offset of the first record of this time or later.
+    fn at(&self, time: SystemTime) -> u64 {
+        let early = |kept: &Kept| kept.record.time.is_none_or(|stamped| stamped < time);
+        self.first + self.records.iter().take_while(|kept| early(kept)).count() as u64
+    }
+
+    fn stored(&self, index: usize, from: u64) -> impl Iterator<Item = Stored> + '_ {
+        let skipped = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let kept = self.records.range(skipped.min(self.records.len())..);
+        (from..).zip(kept).filter_map(move |(offset, kept)| {
+            Some(Stored { position: position(index, offset)?, attempt: 1, record: kept.record.clone() })
+        })
+    }
+}

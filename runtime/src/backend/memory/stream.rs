@@ -1,0 +1,260 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::log::{Log as Kept, failed};
+use super::{Memory, MemoryClient, unavailable};
+use crate::broker::lock;
+use crate::capability::{
+    AckGroups, BackendError, Dedup, GroupAddress, Log, Read, Record, Stored, StreamAddress, Taken,
+};
+use crate::error::ErrorKind;
+use crate::stream::{Depth, Durability, PendingEntry, Position, Positions, Receipt, Start, StreamSettings};
+
+impl MemoryClient {
+    /// The stream, where the system is in reach.
+    fn log<'a>(&self, stream: &'a StreamAddress) -> Result<&'a Kept, BackendError> {
+        if self.memory.refused.load(Ordering::Acquire) {
+            return Err(unavailable());
+        }
+        Ok(stream.state(|| lock(&self.memory.logs).entry(stream.text().clone()).or_default().clone()) as &Arc<Kept>)
+    }
+
+    /// Looks again whenever something has changed, until there is something or the time is up.
+    async fn wait<R>(
+        &self,
+        log: &Kept,
+        wait: Duration,
+        mut look: impl FnMut() -> Result<R, BackendError>,
+        found: impl Fn(&R) -> bool,
+    ) -> Result<R, BackendError> {
+        // Counts against the task's budget, so that a loop of reads lets others run.
+        tokio::task::coop::consume_budget().await;
+        let connection = self.memory.connections.load(Ordering::Acquire);
+        let mut seen = look()?;
+        if wait.is_zero() || found(&seen) {
+            return Ok(seen);
+        }
+        let waiting = async {
+            loop {
+                let changed = log.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if self.memory.connections.load(Ordering::Acquire) != connection {
+                    return Err(failed(ErrorKind::Unavailable, "`Memory::disconnect` was called"));
+                }
+                if self.memory.refused.load(Ordering::Acquire) {
+                    return Err(unavailable());
+                }
+                let now = look()?;
+                if found(&now) {
+                    return Ok(now);
+                }
+                seen = now;
+                changed.await;
+            }
+        };
+        let waited = tokio::time::timeout(wait, async {
+            tokio::pin!(waiting);
+            let closing = self.host.closing();
+            tokio::pin!(closing);
+            std::future::poll_fn(|cx| {
+                use std::task::Poll;
+                if let Poll::Ready(done) = waiting.as_mut().poll(cx) {
+                    return Poll::Ready(done);
+                }
+                closing.as_mut().poll(cx).map(|()| Err(failed(ErrorKind::Closed, "the broker was closed")))
+            })
+            .await
+        });
+        waited.await.unwrap_or(Ok(seen))
+    }
+}
+
+impl Log for Memory {
+    fn admits(_: &MemoryClient, _: &StreamAddress, durability: Durability) -> Result<(), String> {
+        match durability {
+            Durability::Primary => Ok(()),
+            _ => Err("memory has no replicas and no disk; use `Durability::Primary`".to_owned()),
+        }
+    }
+
+    async fn ensure(
+        client: &MemoryClient,
+        stream: &StreamAddress,
+        settings: &StreamSettings,
+    ) -> Result<(), BackendError> {
+        client.log(stream)?.ensure(settings)
+    }
+
+    async fn delete(client: &MemoryClient, stream: &StreamAddress) -> Result<bool, BackendError> {
+        Ok(client.log(stream)?.delete())
+    }
+
+    async fn append(
+        client: &MemoryClient,
+        stream: &StreamAddress,
+        record: Record,
+        _: Durability,
+    ) -> Result<Receipt, BackendError> {
+        // As for publishing.
+        tokio::task::coop::consume_budget().await;
+        client.log(stream)?.append(record)
+    }
+
+    async fn append_all(
+        client: &MemoryClient,
+        stream: &StreamAddress,
+        records: Vec<Record>,
+        _: Durability,
+    ) -> Vec<Result<Receipt, BackendError>> {
+        records.into_iter().map(|record| client.log(stream)?.append(record)).collect()
+    }
+
+    async fn start(client: &MemoryClient, stream: &StreamAddress, start: &Start) -> Result<Positions, BackendError> {
+        match start {
+            Start::After(positions) => Ok(positions.clone()),
+            start => client.log(stream)?.start(start),
+        }
+    }
+
+    async fn read(
+        client: &MemoryClient,
+        stream: &StreamAddress,
+        after: &Positions,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Read, BackendError> {
+        let log = client.log(stream)?;
+        let found = |read: &Read| !matches!(read, Read::Records(records) if records.is_empty());
+        client.wait(log, wait, || log.read(after, max), found).await
+    }
+}
+
+impl Dedup for Memory {
+    async fn window(client: &MemoryClient, stream: &StreamAddress) -> Result<Duration, BackendError> {
+        client.log(stream)?.window()
+    }
+}
+
+impl AckGroups for Memory {
+    async fn ensure_group(client: &MemoryClient, group: &GroupAddress, start: &Start) -> Result<bool, BackendError> {
+        client.log(group.stream())?.with(|state| Ok(state.ensure_group(group.name(), start)))
+    }
+
+    async fn delete_group(client: &MemoryClient, group: &GroupAddress) -> Result<bool, BackendError> {
+        let log = client.log(group.stream())?;
+        let gone = log.with(|state| Ok(state.groups.remove(group.name())))?;
+        log.changed.notify_waiters();
+        Ok(gone.is_some())
+    }
+
+    async fn read_new(
+        client: &MemoryClient,
+        group: &GroupAddress,
+        consumer: &str,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Stored>, BackendError> {
+        let log = client.log(group.stream())?;
+        let look = || {
+            log.with(|state| {
+                let (group, partitions) = state.group(group.name())?;
+                Ok(group.read_new(partitions, consumer, max))
+            })
+        };
+        client.wait(log, wait, look, |records| !records.is_empty()).await
+    }
+
+    async fn history(
+        client: &MemoryClient,
+        group: &GroupAddress,
+        consumer: &str,
+        after: Option<Position>,
+        max: usize,
+    ) -> Result<Taken, BackendError> {
+        client.log(group.stream())?.with(|state| {
+            let (group, partitions) = state.group(group.name())?;
+            Ok(group.history(partitions, consumer, after, max))
+        })
+    }
+
+    async fn ack(client: &MemoryClient, group: &GroupAddress, positions: &[Position]) -> Result<u64, BackendError> {
+        client.log(group.stream())?.with(|state| Ok(state.group(group.name())?.0.ack(positions)))
+    }
+
+    async fn claim(
+        client: &MemoryClient,
+        group: &GroupAddress,
+        consumer: &str,
+        idle: Duration,
+        max: usize,
+    ) -> Result<Taken, BackendError> {
+        client.log(group.stream())?.with(|state| {
+            let (group, partitions) = state.group(group.name())?;
+            Ok(group.claim(partitions, consumer, idle, max))
+        })
+    }
+
+    async fn extend(
+        client: &MemoryClient,
+        group: &GroupAddress,
+        consumer: &str,
+        positions: &[Position],
+    ) -> Result<Vec<Position>, BackendError> {
+        let now = tokio::time::Instant::now();
+        client
+            .log(group.stream())?
+            .with(|state| Ok(state.group(group.name())?.0.change(consumer, positions, |since, _| *since = Some(now))))
+    }
+
+    async fn release(
+        client: &MemoryClient,
+        group: &GroupAddress,
+        consumer: &str,
+        positions: &[Position],
+    ) -> Result<(), BackendError> {
+        client.log(group.stream())?.with(|state| {
+            state.group(group.name())?.0.change(consumer, positions, |since, attempt| {
+                // Once is enough: another would take back a delivery that was made.
+                if since.take().is_some() {
+                    *attempt = attempt.saturating_sub(1);
+                }
+            });
+            Ok(())
+        })
+    }
+
+    async fn pending(
+        client: &MemoryClient,
+        group: &GroupAddress,
+        after: Option<Position>,
+        max: usize,
+    ) -> Result<Vec<PendingEntry>, BackendError> {
+        client.log(group.stream())?.with(|state| Ok(state.group(group.name())?.0.pending(after, max)))
+    }
+
+    async fn depth(client: &MemoryClient, group: &GroupAddress) -> Result<Depth, BackendError> {
+        client.log(group.stream())?.with(|state| {
+            let (group, partitions) = state.group(group.name())?;
+            Ok(group.depth(partitions))
+        })
+    }
+
+    async fn settled(client: &MemoryClient, group: &GroupAddress) -> Result<Positions, BackendError> {
+        client.log(group.stream())?.with(|state| Ok(state.group(group.name())?.0.settled()))
+    }
+
+    async fn trim_acknowledged(client: &MemoryClient, stream: &StreamAddress) -> Result<u64, BackendError> {
+        client.log(stream)?.with(|state| Ok(state.trim_acknowledged()))
+    }
+
+    async fn remove_consumer(
+        client: &MemoryClient,
+        group: &GroupAddress,
+        consumer: &str,
+        heir: Option<&str>,
+    ) -> Result<u64, BackendError> {
+        client.log(group.stream())?.with(|state| state.group(group.name())?.0.remove_consumer(consumer, heir))
+    }
+}
