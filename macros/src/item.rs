@@ -112,6 +112,17 @@ pub(crate) fn span_at(tokens: impl ToTokens) -> Span {
     Span::call_site().located_at(at)
 }
 
+/// The tokens where others stand, which resolve as they did.
+pub(crate) fn located_at(place: &Ident, tokens: TokenStream) -> TokenStream {
+    tokens
+        .into_iter()
+        .map(|mut token| {
+            token.set_span(token.span().located_at(place.span()));
+            token
+        })
+        .collect()
+}
+
 /// Whether the tokens name `Self`, which is another type in what is generated beside the item.
 pub(crate) fn mentions_self(tokens: impl ToTokens) -> bool {
     mentions(tokens, &[&Ident::new("Self", Span::call_site())])

@@ -4,6 +4,8 @@
 //! version. Every macro reads its attribute (`args`), joins it with the annotated item (`model`), looks for mistakes
 //! (`check`, which makes no tokens) and writes the code (`emit`, which makes no errors).
 
+mod capability;
+mod declaration;
 mod entries;
 mod errors;
 mod generics;
@@ -13,12 +15,13 @@ mod paths;
 mod suggest;
 #[cfg(test)]
 mod tests;
-mod topic;
 mod topic_key;
 mod values;
 mod words;
 
 use proc_macro::TokenStream;
+
+use self::declaration::Kind;
 
 /// Declares the payload of a topic: a versioned name, the key that selects a channel, and the codec.
 ///
@@ -74,7 +77,13 @@ use proc_macro::TokenStream;
 /// stays defined, so that they cause no others.
 #[proc_macro_attribute]
 pub fn topic(args: TokenStream, item: TokenStream) -> TokenStream {
-    topic::expand(args.into(), item.into()).into()
+    declaration::expand(&Kind::TOPIC, args.into(), item.into()).into()
+}
+
+/// Declares the payload of a stream.
+#[proc_macro_attribute]
+pub fn stream_spec(args: TokenStream, item: TokenStream) -> TokenStream {
+    declaration::expand(&Kind::STREAM, args.into(), item.into()).into()
 }
 
 /// Derives `TopicKey`: how a key is written as the segments of a channel's address, and read back.

@@ -81,7 +81,7 @@ pub use stream::{
     MessageId, PendingEntry, Poison, Position, PositionError, Positions, Reader, Receipt, Start, Stream,
     StreamSettings, Tail,
 };
-pub use tidings_macros::{TopicKey, topic};
+pub use tidings_macros::{TopicKey, stream_spec, topic};
 pub use topic::{
     Ended, Gap, Heard, KeyedSubscription, KeyedTopic, Notice, OnMalformed, PublishKeyed, PublishTopic, Stop,
     SubscribeOptions, SubscribeTopic, Subscription, Supervise, SupervisePolicy, Topic,

@@ -1,7 +1,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use tidings::capability::{Backend, BackendError, Checked, Feed, Host, Outgoing, PubSub, Unsubscribe, Wanted};
+use tidings::capability::{BackendError, Feed, Outgoing, PubSub, Unsubscribe};
 
 /// A backend without any capability.
 #[derive(Debug)]
@@ -13,27 +13,32 @@ pub struct NoPatterns;
 
 macro_rules! backend {
     ($name:ident) => {
-        impl Backend for $name {
-            type Client = Infallible;
+        impl tidings::capability::Backend for $name {
+            type Client = std::convert::Infallible;
 
             fn system(&self) -> &'static str {
                 "none"
             }
 
-            fn client(&self, _: Host) -> Result<Infallible, Vec<String>> {
+            fn client(&self, _: tidings::capability::Host) -> Result<std::convert::Infallible, Vec<String>> {
                 Err(vec!["it is there for compile-time cases alone".to_owned()])
             }
 
-            async fn check(client: &Infallible, _: Wanted) -> Result<Checked, BackendError> {
+            async fn check(
+                client: &std::convert::Infallible,
+                _: tidings::capability::Wanted,
+            ) -> Result<tidings::capability::Checked, tidings::capability::BackendError> {
                 match *client {}
             }
 
-            async fn close(client: &Infallible) {
+            async fn close(client: &std::convert::Infallible) {
                 match *client {}
             }
         }
     };
 }
+
+pub(crate) use backend;
 
 backend!(NoTopics);
 backend!(NoPatterns);

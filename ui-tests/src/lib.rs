@@ -1,7 +1,8 @@
-//! Backends that lack something, for the cases in `ui/capability/`; and payloads under the strictest lints, so that
+//! Backends that lack something, for the cases in `ui/capability/` and `ui/stream/`; and payloads under the strictest lints, so that
 //! clippy sees the generated code as well.
 
 mod backends;
+mod logs;
 #[deny(
     warnings,
     missing_docs,
@@ -17,4 +18,5 @@ mod backends;
 mod payloads;
 
 pub use backends::{Never, NoPatterns, NoTopics};
+pub use logs::{LogOnly, NoUnits};
 pub use payloads::{OrderKey, OrderLost, OrderLostKey, OrderPlaced, OrderSent, OrderSentKey, Region};

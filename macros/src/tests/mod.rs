@@ -6,6 +6,8 @@ mod snapshots;
 
 use proc_macro2::TokenStream;
 
+use crate::declaration::Kind;
+
 /// Parses source text into the tokens that the compiler would give.
 fn tokens(source: &str) -> TokenStream {
     source.parse().unwrap_or_else(|error| panic!("{error} in {source}"))
@@ -13,7 +15,12 @@ fn tokens(source: &str) -> TokenStream {
 
 /// Expands `#[topic(..)]` on an item.
 fn topic(args: &str, item: &str) -> String {
-    crate::topic::expand(tokens(args), tokens(item)).to_string()
+    crate::declaration::expand(&Kind::TOPIC, tokens(args), tokens(item)).to_string()
+}
+
+/// Expands `#[stream_spec(..)]` on an item.
+fn stream_spec(args: &str, item: &str) -> String {
+    crate::declaration::expand(&Kind::STREAM, tokens(args), tokens(item)).to_string()
 }
 
 /// Expands `#[derive(TopicKey)]` on an item.

@@ -3,6 +3,7 @@
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 use super::tokens;
+use crate::declaration::Kind;
 
 /// A small generator with a fixed seed, so that a failure repeats.
 struct Random(u64);
@@ -74,7 +75,7 @@ fn damaged_attributes_never_panic_and_keep_the_item() {
         for _ in 0..=random.below(4) {
             args = mutated(args, &mut random);
         }
-        let expanded = crate::topic::expand(args.clone(), item.clone());
+        let expanded = crate::declaration::expand(&Kind::TOPIC, args.clone(), item.clone());
         assert!(starts_with_item(&expanded, &item), "#[topic({args})] {item}\n{expanded}");
     }
 }
@@ -88,7 +89,7 @@ fn damaged_items_never_panic_and_are_kept() {
         for _ in 0..=random.below(4) {
             item = mutated(item, &mut random);
         }
-        let expanded = crate::topic::expand(args.clone(), item.clone());
+        let expanded = crate::declaration::expand(&Kind::TOPIC, args.clone(), item.clone());
         assert!(starts_with_item(&expanded, &item), "#[topic({args})] {item}\n{expanded}");
         let _ = crate::topic_key::expand(item);
     }

@@ -5,6 +5,7 @@ use quote::ToTokens;
 use syn::parse::Parse;
 use syn::{LitInt, LitStr, Member, Path, Type};
 
+use crate::declaration::Kind;
 use crate::entries::{Beside, Entries, Entry, split};
 use crate::errors::Errors;
 use crate::values::{self, Given};
@@ -15,6 +16,9 @@ pub(crate) struct Args {
     pub(crate) name: Option<Given<LitStr>>,
     pub(crate) version: Option<Given<LitInt>>,
     pub(crate) key: Option<KeyArg>,
+    /// What stands in `requires(..)`.
+    pub(crate) requires: Vec<Ident>,
+    pub(crate) address: Option<Given<LitStr>>,
     pub(crate) codec: Option<Given<Type>>,
     pub(crate) krate: Option<Given<Path>>,
     pub(crate) bind: Option<Given<Ident>>,
@@ -27,14 +31,16 @@ pub(crate) enum KeyArg {
 }
 
 impl Args {
-    pub(crate) fn parse(tokens: TokenStream, errors: &Errors) -> Self {
+    pub(crate) fn parse(kind: &Kind, tokens: TokenStream, errors: &Errors) -> Self {
         let mut args = Self::default();
-        let mut entries = Entries::new(tokens, words::TOPIC_WORDS, errors);
+        let mut entries = Entries::new(tokens, kind.words, errors);
         while let Some(entry) = entries.next() {
             match entry.word.text {
                 words::NAME => args.name = Some(values::string(&mut entries, &entry)),
                 words::VERSION => args.version = Some(values::integer(&mut entries, &entry)),
-                words::KEY => args.key = Some(key(&mut entries, &entry, errors)),
+                words::KEY => args.key = Some(key(kind, &mut entries, &entry, errors)),
+                words::REQUIRES => args.requires = requires(&entry, errors),
+                words::ADDRESS => args.address = Some(values::string(&mut entries, &entry)),
                 words::CODEC => args.codec = Some(ty(&mut entries, &entry)),
                 words::CRATE => args.krate = Some(values::crate_path(&mut entries, &entry)),
                 words::BIND => args.bind = Some(ident(&mut entries, &entry)),
@@ -53,13 +59,14 @@ fn ident(entries: &mut Entries<'_>, entry: &Entry) -> Given<Ident> {
     Given { value: entries.value(entry, "an identifier", Ident::parse) }
 }
 
-fn key(entries: &mut Entries<'_>, entry: &Entry, errors: &Errors) -> KeyArg {
+fn key(kind: &Kind, entries: &mut Entries<'_>, entry: &Entry, errors: &Errors) -> KeyArg {
     let Beside::List(list) = &entry.beside else {
         return KeyArg::Type(ty(entries, entry));
     };
     let members = split(list.stream()).into_iter().filter_map(|tokens| member(tokens, errors)).collect();
     if list.stream().is_empty() {
-        errors.at(list, "`key()` names no field; name one, or leave the word out for a topic without a key");
+        let noun = kind.noun;
+        errors.at(list, format!("`key()` names no field; name one, or leave the word out for a {noun} without a key"));
     }
     KeyArg::Fields(list.to_token_stream(), members)
 }
@@ -70,5 +77,25 @@ fn member(tokens: Vec<TokenTree>, errors: &Errors) -> Option<Member> {
         return Some(member);
     }
     errors.at(tokens, "expected a field of the payload; write its name, as in `key(region, order)`");
+    None
+}
+
+fn requires(entry: &Entry, errors: &Errors) -> Vec<Ident> {
+    let Beside::List(list) = &entry.beside else {
+        return Vec::new();
+    };
+    let words = split(list.stream()).into_iter().filter_map(|tokens| required(tokens, errors)).collect();
+    if list.stream().is_empty() {
+        errors.at(list, "`requires()` names no capability; name one, or leave the word out");
+    }
+    words
+}
+
+fn required(tokens: Vec<TokenTree>, errors: &Errors) -> Option<Ident> {
+    let tokens: TokenStream = tokens.into_iter().collect();
+    if let Ok(word) = syn::parse2(tokens.clone()) {
+        return Some(word);
+    }
+    errors.at(tokens, "expected a capability; write its word, as in `requires(ack_groups)`");
     None
 }

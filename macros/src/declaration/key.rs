@@ -1,30 +1,17 @@
-//! The code that `#[topic(..)]` generates beside the item.
+//! The key of a declaration as a type, and the one that `key(..)` generates of the payload's own fields.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{Data, Field, Fields, Generics, LitStr, Member, Type, parse_quote};
+use syn::{Data, Field, Fields, Generics, Member, Type, parse_quote};
 
+use crate::declaration::kind::Names;
+use crate::declaration::model::{Key, KeyField, Model, text};
 use crate::generics::{bounded, narrowed};
 use crate::item::{cfgs, span_at};
-use crate::topic::model::{Key, KeyField, Model, text};
 use crate::values::value_of;
 
-pub(crate) fn emit(model: &Model) -> TokenStream {
-    let item = &model.item;
-    let generics = generics(model);
-    let key = key(model);
-    let spec = spec(model, &generics, &key);
-    let publish = publish(model, &generics);
-    let binding = binding(model, &generics);
-    let own_key = match &model.key {
-        Key::Fields(fields) => own_key(model, &generics, fields),
-        Key::Unit | Key::Type(_) => TokenStream::new(),
-    };
-    quote!(#item #spec #publish #binding #own_key)
-}
-
 /// The item's generics; with `key(..)`, its fields can be part of a key.
-fn generics(model: &Model) -> Generics {
+pub(crate) fn generics(model: &Model) -> Generics {
     let Key::Fields(fields) = &model.key else {
         return model.input.generics.clone();
     };
@@ -44,7 +31,7 @@ fn types(fields: &[KeyField]) -> impl Iterator<Item = &Type> {
 }
 
 /// The key as a type.
-fn key(model: &Model) -> TokenStream {
+pub(crate) fn ty(model: &Model) -> TokenStream {
     match &model.key {
         Key::Unit => quote!(()),
         Key::Type(ty) => ty.to_token_stream(),
@@ -58,88 +45,15 @@ fn key(model: &Model) -> TokenStream {
     }
 }
 
-fn spec(model: &Model, generics: &Generics, key: &TokenStream) -> TokenStream {
-    let (ident, cfgs, paths) = (&model.input.ident, &model.cfgs, &model.paths);
-    let allow = &model.allow_deprecated;
-    let (parameters, arguments, clause) = generics.split_for_impl();
-    let (topic_spec, declaration) = (paths.topic_spec(), paths.declaration());
-    let codec = value_of(model.args.codec.as_ref()).map_or_else(|| paths.json(), ToTokens::to_token_stream);
-    let name = value_of(model.args.name.as_ref());
-    let version = value_of(model.args.version.as_ref()).map(syn::LitInt::base10_digits);
-    let version = version.map(|digits| syn::LitInt::new(digits, proc_macro2::Span::call_site()));
-    quote! {
-        #(#cfgs)*
-        #[automatically_derived]
-        #allow
-        impl #parameters #topic_spec for #ident #arguments #clause {
-            type Key = #key;
-            type Codec = #codec;
-            const DECLARATION: #declaration = #declaration::topic(#name, #version);
-        }
-    }
-}
-
-/// The marker that gives the publishing methods of the prelude.
-fn publish(model: &Model, generics: &Generics) -> TokenStream {
-    let (ident, cfgs, allow) = (&model.input.ident, &model.cfgs, &model.allow_deprecated);
-    let (parameters, arguments, clause) = generics.split_for_impl();
-    let marker = match &model.key {
-        Key::Fields(_) => model.paths.publish_keyed(),
-        Key::Unit | Key::Type(_) => model.paths.publish_topic(),
-    };
-    quote! {
-        #(#cfgs)*
-        #[automatically_derived]
-        #allow
-        impl #parameters #marker for #ident #arguments #clause {}
-    }
-}
-
-/// The inherent function that binds the declaration to a broker.
-fn binding(model: &Model, generics: &Generics) -> TokenStream {
-    let (ident, vis, cfgs, paths) = (&model.input.ident, &model.input.vis, &model.cfgs, &model.paths);
-    let allow = &model.allow_deprecated;
-    let (parameters, arguments, clause) = generics.split_for_impl();
-    let bind = value_of(model.args.bind.as_ref()).map_or_else(|| quote!(topic), ToTokens::to_token_stream);
-    let (handle, function) = match &model.key {
-        Key::Fields(_) => (paths.keyed_topic(), paths.bind_keyed_topic()),
-        Key::Unit | Key::Type(_) => (paths.topic(), paths.bind_topic()),
-    };
-    let (broker, result, error, pub_sub) = (paths.broker(), paths.result(), paths.error(), paths.pub_sub());
-    let what = format!(
-        " Binds the topic `{}` version {} to a broker.",
-        value_of(model.args.name.as_ref()).map(LitStr::value).unwrap_or_default(),
-        value_of(model.args.version.as_ref()).map(syn::LitInt::base10_digits).unwrap_or_default(),
-    );
-    quote! {
-        #(#cfgs)*
-        #[allow(dead_code, single_use_lifetimes, unreachable_pub)]
-        #allow
-        impl #parameters #ident #arguments #clause {
-            #[doc = #what]
-            ///
-            /// # Errors
-            ///
-            /// When the broker is closed, refuses another declaration, or has this one for another type.
-            #vis fn #bind<__B>(__broker: &#broker<__B>) -> #result<#handle<Self, __B>, #error>
-            where
-                __B: #pub_sub,
-            {
-                #function::<Self, __B>(__broker)
-            }
-        }
-    }
-}
-
 /// The key type that `key(..)` generates, and how the payload makes it.
-fn own_key(model: &Model, generics: &Generics, fields: &[KeyField]) -> TokenStream {
+pub(crate) fn own(model: &Model, names: &Names, generics: &Generics, fields: &[KeyField]) -> TokenStream {
     let key_type = key_type(model, fields);
     let (ident, item_cfgs, paths) = (&model.input.ident, &model.cfgs, &model.paths);
     let allow = &model.allow_deprecated;
     let key_ident = model.key_ident();
     let (parameters, arguments, clause) = generics.split_for_impl();
-    let (self_keyed, topic_spec, key_writer) = (paths.self_keyed(), paths.topic_spec(), paths.key_writer());
-    let (clone, topic_key) = (paths.clone(), paths.topic_key());
+    let Names { spec, keyed, make_key, write_key, .. } = names;
+    let (clone, topic_key, key_writer) = (paths.clone(), paths.topic_key(), paths.key_writer());
 
     let cloned = declarations(fields).map(|(member, field)| {
         let cfgs = cfgs(&field.attrs);
@@ -160,11 +74,11 @@ fn own_key(model: &Model, generics: &Generics, fields: &[KeyField]) -> TokenStre
         #(#item_cfgs)*
         #[automatically_derived]
         #allow
-        impl #parameters #self_keyed for #ident #arguments #clause {
-            fn topic_key(&self) -> <Self as #topic_spec>::Key {
+        impl #parameters #keyed for #ident #arguments #clause {
+            fn #make_key(&self) -> <Self as #spec>::Key {
                 #key_ident #made
             }
-            fn write_key(&self, __to: &mut #key_writer<'_>) {
+            fn #write_key(&self, __to: &mut #key_writer<'_>) {
                 #(#written)*
             }
         }

@@ -4,11 +4,12 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{Data, LitInt, LitStr, Member};
 
+use crate::declaration::address;
+use crate::declaration::check::MAX_KEY_FIELDS;
+use crate::declaration::emit;
+use crate::declaration::model::{Key, KeyField, Model, Required, is_repeated, is_stable};
 use crate::item;
 use crate::name;
-use crate::topic::check::MAX_KEY_FIELDS;
-use crate::topic::emit;
-use crate::topic::model::{Key, KeyField, Model, is_stable, is_topic};
 use crate::values::{Given, value_of};
 
 /// An item that can't carry the attribute, with the errors.
@@ -21,7 +22,8 @@ pub(crate) fn item_alone(item: TokenStream, errors: Result<(), TokenStream>) -> 
 /// The item with the errors, and impls in which what can't be used is replaced.
 pub(crate) fn emit(mut model: Model, errors: TokenStream) -> TokenStream {
     if model.repeated().next().is_some() {
-        model.input.attrs.retain(|attribute| !is_topic(attribute));
+        let kind = model.kind;
+        model.input.attrs.retain(|attribute| !is_repeated(kind, attribute));
         model.item = model.input.to_token_stream();
     }
     complete(&mut model);
@@ -41,6 +43,8 @@ fn complete(model: &mut Model) {
     if !good_version {
         args.version = Some(Given { value: Some(LitInt::new("1", model.input.ident.span())) });
     }
+    args.address.take_if(|address| address.value.as_ref().is_none_or(|text| address::problem(&text.value()).is_some()));
+    keep_known(&mut model.required);
     match &mut model.key {
         Key::Unit => {}
         Key::Type(ty) => {
@@ -50,6 +54,16 @@ fn complete(model: &mut Model) {
         }
         Key::Fields(key) => keep_usable(key, &model.input.data),
     }
+}
+
+/// Leaves each capability that can be required once.
+fn keep_known(required: &mut Vec<Required>) {
+    let mut kept = Vec::new();
+    required.retain(|required| {
+        let is_new = required.found.is_some() && !kept.contains(&required.written);
+        kept.push(required.written.clone());
+        is_new
+    });
 }
 
 /// Leaves the fields that a key can be generated of.

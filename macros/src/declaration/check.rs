@@ -1,14 +1,17 @@
-//! The rules of `#[topic(..)]`, one function for each.
+//! The rules of both attributes, one function for each.
 
-use proc_macro2::Span;
+use proc_macro2::{Ident, Span};
+use syn::ext::IdentExt;
 use syn::{Data, Fields, Member};
 
+use crate::capability::CAPABILITIES;
+use crate::declaration::address;
+use crate::declaration::args::KeyArg;
+use crate::declaration::model::{Key, KeyField, Model, is_stable, names, text};
 use crate::errors::Errors;
 use crate::item;
 use crate::name;
 use crate::suggest;
-use crate::topic::args::KeyArg;
-use crate::topic::model::{Key, KeyField, Model, is_stable, names, text};
 use crate::values::value_of;
 
 /// As many as the runtime has tuples of key parts for.
@@ -22,17 +25,23 @@ pub(crate) fn check(model: &Model, errors: &Errors) {
     version_is_in_range(model, errors);
     key_type_is_owned(model, errors);
     key_fields(model, errors);
+    capabilities(model, errors);
+    address_can_be_asked_for(model, errors);
 }
 
 fn stands_on_a_struct_or_enum(model: &Model, errors: &Errors) {
     if let Data::Union(data) = &model.input.data {
-        errors.at(data.union_token, "`#[topic]` can't stand on a union; put it on the struct or enum of the payload");
+        let attribute = model.kind.attribute;
+        errors.at(
+            data.union_token,
+            format!("`#[{attribute}]` can't stand on a union; put it on the struct or enum of the payload"),
+        );
     }
 }
 
 fn stands_once(model: &Model, errors: &Errors) {
     for repeated in model.repeated() {
-        errors.at(repeated, "`#[topic]` stands twice on one item; keep one");
+        errors.at(repeated, format!("`#[{}]` stands twice on one item; keep one", model.kind.attribute));
     }
 }
 
@@ -48,9 +57,10 @@ fn has_name_and_version(model: &Model, errors: &Errors) {
         .or_else(|| name::corrected(&model.text()))
         .unwrap_or_else(|| "orders.placed".to_owned());
     let version = value_of(model.args.version.as_ref()).map_or("1", |version| version.base10_digits());
+    let attribute = model.kind.attribute;
     errors.at_span(
         Span::call_site(),
-        format!("{missing} missing; write `#[topic(name = \"{name}\", version = {version})]`"),
+        format!("{missing} missing; write `#[{attribute}(name = \"{name}\", version = {version})]`"),
     );
 }
 
@@ -180,5 +190,36 @@ fn key_field_names_no_self(field: &KeyField, errors: &Errors) {
                 ),
             );
         }
+    }
+}
+
+fn capabilities(model: &Model, errors: &Errors) {
+    for (index, required) in model.required.iter().enumerate() {
+        let Some(found) = required.found else {
+            capability_is_unknown(&required.written, errors);
+            continue;
+        };
+        if model.required[..index].iter().any(|other| other.written == required.written) {
+            errors.at(&required.written, format!("`{}` is required twice; keep one", found.word));
+        }
+    }
+}
+
+fn capability_is_unknown(written: &Ident, errors: &Errors) {
+    let words = || CAPABILITIES.iter().map(|capability| capability.word);
+    let text = written.unraw().to_string();
+    let message = match (text.as_str(), suggest::nearest(&text, words())) {
+        ("log" | "Log", _) => "every stream requires `Log`; remove the word".to_owned(),
+        (_, Some(meant)) => format!("unknown capability `{written}`; write `{meant}`"),
+        (_, None) => format!("unknown capability `{written}`; the capabilities are {}", suggest::list(words())),
+    };
+    errors.at(written, message);
+}
+
+fn address_can_be_asked_for(model: &Model, errors: &Errors) {
+    if let Some(address) = value_of(model.args.address.as_ref())
+        && let Some(problem) = address::problem(&address.value())
+    {
+        errors.at(address, problem);
     }
 }

@@ -5,14 +5,16 @@ use quote::format_ident;
 use syn::ext::IdentExt;
 use syn::{Attribute, Data, DeriveInput, Field, Fields, Index, Member, Type};
 
+use crate::capability::{self, Capability};
+use crate::declaration::Kind;
+use crate::declaration::args::{Args, KeyArg};
 use crate::item;
 use crate::paths::Paths;
 use crate::suggest;
-use crate::topic::args::{Args, KeyArg};
 use crate::values::value_of;
-use crate::words;
 
 pub(crate) struct Model {
+    pub(crate) kind: &'static Kind,
     pub(crate) args: Args,
     /// The item for reading.
     pub(crate) input: DeriveInput,
@@ -24,10 +26,17 @@ pub(crate) struct Model {
     pub(crate) allow_deprecated: Option<TokenStream>,
     pub(crate) paths: Paths,
     pub(crate) key: Key,
+    pub(crate) required: Vec<Required>,
+}
+
+/// One word in `requires(..)`.
+pub(crate) struct Required {
+    pub(crate) written: Ident,
+    pub(crate) found: Option<&'static Capability>,
 }
 
 pub(crate) enum Key {
-    /// The topic is one channel.
+    /// There is none.
     Unit,
     Type(Box<Type>),
     Fields(Vec<KeyField>),
@@ -41,14 +50,16 @@ pub(crate) struct KeyField {
 }
 
 impl Model {
-    pub(crate) fn new(args: Args, read: item::Read, item: TokenStream) -> Self {
+    pub(crate) fn new(kind: &'static Kind, args: Args, read: item::Read, item: TokenStream) -> Self {
         let item::Read { input, unread } = read;
         Self {
+            kind,
             unread,
             allow_deprecated: item::allow_deprecated(&input),
             cfgs: item::cfgs(&input.attrs),
             paths: Paths::new(value_of(args.krate.as_ref())),
             key: key(&args, &input.data),
+            required: required(&args),
             args,
             input,
             item,
@@ -62,18 +73,23 @@ impl Model {
 
     /// The name of the key type that `key(..)` generates.
     pub(crate) fn key_ident(&self) -> Ident {
-        format_ident!("{}Key", self.text(), span = self.input.ident.span())
+        format_ident!("{}{}", self.text(), self.kind.key_suffix, span = self.input.ident.span())
     }
 
     /// The attribute's own repetitions on the item.
     pub(crate) fn repeated(&self) -> impl Iterator<Item = &Attribute> {
-        self.input.attrs.iter().filter(|attribute| is_topic(attribute))
+        self.input.attrs.iter().filter(|attribute| is_repeated(self.kind, attribute))
     }
 }
 
-/// Whether this is `#[topic(..)]`, by its last segment: the path before it can't be resolved here.
-pub(crate) fn is_topic(attribute: &Attribute) -> bool {
-    attribute.path().segments.last().is_some_and(|segment| segment.ident == words::TOPIC)
+/// Whether this is the attribute once more, by its last segment: the path before it can't be resolved here.
+pub(crate) fn is_repeated(kind: &Kind, attribute: &Attribute) -> bool {
+    attribute.path().segments.last().is_some_and(|segment| segment.ident == kind.attribute)
+}
+
+fn required(args: &Args) -> Vec<Required> {
+    let found = |written: &Ident| capability::named(&written.to_string());
+    args.requires.iter().map(|written| Required { found: found(written), written: written.clone() }).collect()
 }
 
 fn key(args: &Args, data: &Data) -> Key {
