@@ -4,11 +4,13 @@
 
 extern crate serde as core;
 
-use tidings::{TopicKey, topic};
+use tidings::{TopicKey, stream_spec, topic};
 
 #[topic(name = "orders.placed", version = 1, key = Region)]
+#[stream_spec(name = "orders.placed", version = 1, key = Region)]
 pub struct OrderPlaced;
 
+#[stream_spec(name = "orders.sent", version = 1, key(region, order))]
 #[topic(name = "orders.sent", version = 1, key(region, order))]
 pub struct OrderSent {
     pub region: String,

@@ -2,9 +2,10 @@
 #![deny(warnings)]
 
 use serde::{Deserialize, Serialize};
-use tidings::{Broker, backend::Memory, topic};
+use tidings::{Broker, backend::Memory, stream_spec, topic};
 
 #[topic(name = "a", version = 1, key(order))]
+#[stream_spec(name = "a", version = 1, key(order))]
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 pub struct Above {
@@ -14,6 +15,7 @@ pub struct Above {
 
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
+#[stream_spec(name = "b", version = 1, key(order))]
 #[topic(name = "b", version = 1, key(order))]
 pub struct Below {
     #[serde(rename = "n")]
@@ -22,6 +24,7 @@ pub struct Below {
 
 #[derive(Serialize, Deserialize)]
 #[topic(name = "c", version = 1)]
+#[stream_spec(name = "c", version = 1)]
 #[derive(Clone, Debug)]
 pub struct Between;
 

@@ -1,7 +1,7 @@
 //! Bounds are put on the field types, not on the parameters.
 #![deny(warnings)]
 
-use tidings::{TopicKey, topic};
+use tidings::{TopicKey, stream_spec, topic};
 
 pub trait Shop {
     type Number;
@@ -24,6 +24,7 @@ pub struct OrderKey<S: Shop> {
 pub struct Wrapped<S: Shop>(pub <S as Shop>::Number);
 
 #[topic(name = "orders.placed", version = 1, key(number))]
+#[stream_spec(name = "orders.placed", version = 1, key(number))]
 pub struct OrderPlaced<S: Shop> {
     pub number: S::Number,
 }

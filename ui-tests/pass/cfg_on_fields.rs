@@ -1,9 +1,10 @@
 //! A key field exists wherever the payload's own does.
 #![deny(warnings)]
 
-use tidings::{SelfKeyed, TopicKey, topic};
+use tidings::{SelfKeyed, TopicKey, stream_spec, topic};
 
 #[topic(name = "orders.placed", version = 1, key(region, order, gone))]
+#[stream_spec(name = "orders.placed", version = 1, key(region, order, gone))]
 pub struct OrderPlaced {
     #[cfg(all())]
     pub region: String,
@@ -16,6 +17,7 @@ pub struct OrderPlaced {
 
 // The attribute stands below a derive, which has applied the conditions before.
 #[derive(Clone, Debug)]
+#[stream_spec(name = "orders.sent", version = 1, key(region))]
 #[topic(name = "orders.sent", version = 1, key(region))]
 pub struct OrderSent {
     #[cfg_attr(all(), cfg(all()))]

@@ -11,11 +11,20 @@ mod hidden {
     // Shadows the crate's own name for whatever forgets the leading `::`.
     pub mod tidings {}
 
-    use crate::facade::inner::bus::{TopicKey, topic};
+    use crate::facade::inner::bus::{TopicKey, stream_spec, topic};
 
     #[topic(name = "orders.placed", version = 1, key = OrderKey, crate = crate::facade::inner::bus)]
+    #[stream_spec(name = "orders.placed", version = 1, key = OrderKey, crate = crate::facade::inner::bus, requires(ack_groups, dedup), address = "legacy")]
     pub struct OrderPlaced;
 
+    #[stream_spec(
+        name = "orders.sent",
+        version = 1,
+        key(order),
+        crate = "crate::facade::inner::bus",
+        requires(ack_groups, dedup),
+        address = "legacy"
+    )]
     #[topic(name = "orders.sent", version = 1, key(order), crate = "crate::facade::inner::bus")]
     pub struct OrderSent {
         pub order: u64,

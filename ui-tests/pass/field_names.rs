@@ -2,9 +2,10 @@
 #![deny(warnings)]
 #![allow(non_snake_case, non_camel_case_types, non_upper_case_globals, dead_code)]
 
-use tidings::{SelfKeyed, TopicKey, topic};
+use tidings::{SelfKeyed, TopicKey, stream_spec, topic};
 
 #[topic(name = "orders.placed", version = 1, key(to, from, self_, __to, __f0, Some, broker, key, Ok))]
+#[stream_spec(name = "orders.placed", version = 1, key(to, from, self_, __to, __f0, Some, broker, key, Ok))]
 pub struct OrderPlaced {
     pub to: u8,
     pub from: u8,

@@ -8,6 +8,13 @@ pub mod tidings {
         pub mod std {}
 
         #[::tidings::topic(name = "orders.placed", version = 1, key(order))]
+        #[::tidings::stream_spec(
+            name = "orders.placed",
+            version = 1,
+            key(order),
+            requires(ack_groups, dedup),
+            address = "legacy"
+        )]
         pub struct OrderPlaced {
             pub order: super::super::Order,
         }

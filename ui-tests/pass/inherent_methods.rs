@@ -2,7 +2,7 @@
 #![deny(warnings)]
 #![allow(clippy::should_implement_trait)]
 
-use tidings::{SelfKeyed, TopicKey, topic};
+use tidings::{SelfKeyed, StreamKeyed, TopicKey, stream_spec, topic};
 
 macro_rules! methods {
     ($ident:ident) => {
@@ -14,6 +14,10 @@ macro_rules! methods {
             pub fn topic_key(&self) {}
             pub fn write_key(&self) {}
             pub fn publish(&self) {}
+            pub fn stream_key(&self) {}
+            pub fn write_stream_key(&self) {}
+            pub fn append(&self) {}
+            pub fn bind() {}
             pub fn subscribe() {}
             pub fn write(&self) {}
             pub fn read() {}
@@ -24,9 +28,11 @@ macro_rules! methods {
 }
 
 #[topic(name = "orders.placed", version = 1, key = Region)]
+#[stream_spec(name = "orders.placed", version = 1, key = Region)]
 pub struct OrderPlaced;
 methods!(OrderPlaced);
 
+#[stream_spec(name = "orders.sent", version = 1, key(region, order))]
 #[topic(name = "orders.sent", version = 1, key(region, order))]
 pub struct OrderSent {
     pub region: Region,
@@ -47,4 +53,5 @@ methods!(Wrapper);
 fn main() {
     let sent = OrderSent { region: Region::Europe, order: 1 };
     assert_eq!(SelfKeyed::topic_key(&sent), OrderSentKey { region: Region::Europe, order: 1 });
+    assert_eq!(StreamKeyed::stream_key(&sent), OrderSentStreamKey { region: Region::Europe, order: 1 });
 }

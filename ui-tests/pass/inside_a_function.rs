@@ -5,6 +5,7 @@ use tidings::{Broker, SelfKeyed, backend::Memory};
 
 fn uses(broker: &Broker<Memory>) {
     #[tidings::topic(name = "orders.placed", version = 1, key(order))]
+    #[tidings::stream_spec(name = "orders.placed", version = 1, key(order))]
     struct OrderPlaced {
         order: u64,
     }
@@ -16,6 +17,7 @@ fn uses(broker: &Broker<Memory>) {
     let _ = OrderPlaced::topic(broker);
     let _ = OrderPlaced { order: 1 }.topic_key() == OrderPlacedKey { order: 1 };
     {
+        #[tidings::stream_spec(name = "orders.placed", version = 2)]
         #[tidings::topic(name = "orders.placed", version = 2)]
         struct OrderPlaced;
         let _ = OrderPlaced::topic(broker);

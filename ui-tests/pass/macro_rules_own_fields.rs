@@ -2,11 +2,12 @@
 #![deny(warnings)]
 #![allow(dead_code)]
 
-use tidings::{SelfKeyed, TopicKey, topic};
+use tidings::{SelfKeyed, TopicKey, stream_spec, topic};
 
 macro_rules! make {
     ($ident:ident, $key:ident) => {
         #[topic(name = "orders.placed", version = 1, key(to, region))]
+        #[stream_spec(name = "orders.placed", version = 1, key(to, region))]
         pub struct $ident {
             pub to: String,
             pub region: u8,
@@ -30,6 +31,7 @@ make!(OrderPlaced, OrderKey);
 
 macro_rules! make_mixed {
     ($field:ident) => {
+        #[stream_spec(name = "orders.sent", version = 1, key($field, own))]
         #[topic(name = "orders.sent", version = 1, key($field, own))]
         pub struct OrderSent {
             pub $field: u8,

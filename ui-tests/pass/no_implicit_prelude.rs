@@ -2,11 +2,13 @@
 #![deny(warnings)]
 #![no_implicit_prelude]
 
-use ::tidings::{TopicKey, topic};
+use ::tidings::{TopicKey, stream_spec, topic};
 
 #[topic(name = "orders.placed", version = 1, key = OrderKey)]
+#[stream_spec(name = "orders.placed", version = 1, key = OrderKey, requires(ack_groups, dedup), address = "legacy")]
 pub struct OrderPlaced;
 
+#[stream_spec(name = "orders.sent", version = 1, key(region, order), requires(ack_groups, dedup), address = "legacy")]
 #[topic(name = "orders.sent", version = 1, key(region, order))]
 pub struct OrderSent {
     pub region: Region,
@@ -14,6 +16,7 @@ pub struct OrderSent {
 }
 
 #[topic(name = "orders.lost", version = 1, key(0))]
+#[stream_spec(name = "orders.lost", version = 1, key(0))]
 pub struct OrderLost(pub All);
 
 #[derive(TopicKey)]

@@ -1,11 +1,13 @@
 //! Type parameters of any usual name clash with none that is generated.
 #![deny(warnings)]
 
-use tidings::{TopicKey, topic};
+use tidings::{TopicKey, stream_spec, topic};
 
 #[topic(name = "orders.placed", version = 1)]
+#[stream_spec(name = "orders.placed", version = 1)]
 pub struct P<S, D, E, T, B, K, F, V>(pub S, pub D, pub E, pub T, pub B, pub K, pub F, pub V);
 
+#[stream_spec(name = "orders.sent", version = 1, key(t, k))]
 #[topic(name = "orders.sent", version = 1, key(t, k))]
 pub struct Q<S, D, E, T, B, K> {
     pub s: S,

@@ -2,7 +2,7 @@
 #![deny(warnings)]
 #![allow(dead_code, unused_macros)]
 
-use tidings::{TopicKey, topic};
+use tidings::{TopicKey, stream_spec, topic};
 
 struct Some;
 struct None;
@@ -32,8 +32,10 @@ macro_rules! unreachable {
 type Text = std::string::String;
 
 #[topic(name = "orders.placed", version = 1, key = Region)]
+#[stream_spec(name = "orders.placed", version = 1, key = Region, requires(ack_groups, dedup), address = "legacy")]
 pub struct OrderPlaced;
 
+#[stream_spec(name = "orders.sent", version = 1, key(region, order), requires(ack_groups, dedup), address = "legacy")]
 #[topic(name = "orders.sent", version = 1, key(region, order))]
 pub struct OrderSent {
     pub region: Text,

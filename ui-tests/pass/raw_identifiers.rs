@@ -2,9 +2,16 @@
 #![deny(warnings)]
 #![allow(non_camel_case_types)]
 
-use tidings::{SelfKeyed, TopicKey, topic};
+use tidings::{SelfKeyed, TopicKey, stream_spec, topic};
 
 #[topic(name = "orders.placed", version = 1, key(r#type, r#async, r#match))]
+#[stream_spec(
+    name = "orders.placed",
+    version = 1,
+    key(r#type, r#async, r#match),
+    requires(ack_groups, dedup),
+    address = "legacy"
+)]
 pub struct r#move {
     pub r#type: String,
     pub r#async: u8,
@@ -23,6 +30,7 @@ pub enum r#enum {
     r#trait,
 }
 
+#[stream_spec(name = "orders.sent", version = 1, bind = for_stream, requires(ack_groups, dedup), address = "legacy")]
 #[topic(name = "orders.sent", version = 1, bind = r#for)]
 pub struct Sent;
 

@@ -2,9 +2,10 @@
 #![deny(warnings)]
 
 use serde::{Deserialize, Serialize};
-use tidings::{SelfKeyed, topic};
+use tidings::{SelfKeyed, stream_spec, topic};
 
 #[topic(name = "orders.placed", version = 1, key(user_id, r#type, skipped))]
+#[stream_spec(name = "orders.placed", version = 1, key(user_id, r#type, skipped))]
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OrderPlaced {

@@ -15,16 +15,18 @@
 #![allow(missing_copy_implementations, unreachable_pub)]
 
 //!
-use tidings::{TopicKey, topic};
+use tidings::{TopicKey, stream_spec, topic};
 
 /// A public payload.
 #[topic(name = "orders.placed", version = 1, key = OrderKey)]
+#[stream_spec(name = "orders.placed", version = 1, key = OrderKey, requires(ack_groups, dedup), address = "legacy")]
 #[derive(Debug)]
 pub struct OrderPlaced<'a> {
     /// The order.
     pub order: &'a str,
 }
 
+#[stream_spec(name = "orders.sent", version = 1, key(region, order), requires(ack_groups, dedup), address = "legacy")]
 #[topic(name = "orders.sent", version = 1, key(region, order))]
 #[derive(Debug)]
 struct OrderSent {
@@ -34,6 +36,7 @@ struct OrderSent {
 
 /// A public payload with a key of its own.
 #[topic(name = "orders.lost", version = 1, key(0, 1))]
+#[stream_spec(name = "orders.lost", version = 1, key(0, 1))]
 #[derive(Debug)]
 pub struct OrderLost<T>(pub T, pub u64);
 
@@ -53,6 +56,7 @@ pub enum Region {
 }
 
 #[deprecated]
+#[stream_spec(name = "orders.old", version = 1, key(order))]
 #[topic(name = "orders.old", version = 1, key(order))]
 #[derive(Debug)]
 struct Old {

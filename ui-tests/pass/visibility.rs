@@ -3,29 +3,34 @@
 
 mod a {
     pub mod b {
-        use tidings::topic;
+        use tidings::{stream_spec, topic};
 
         #[topic(name = "a", version = 1, key(order))]
+        #[stream_spec(name = "a", version = 1, key(order))]
         pub struct Public {
             order: u64,
         }
 
+        #[stream_spec(name = "b", version = 1, key(order))]
         #[topic(name = "b", version = 1, key(order))]
         pub(crate) struct InCrate {
             order: u64,
         }
 
         #[topic(name = "c", version = 1, key(order))]
+        #[stream_spec(name = "c", version = 1, key(order))]
         pub(in crate::a) struct InA {
             order: u64,
         }
 
+        #[stream_spec(name = "d", version = 1, key(order))]
         #[topic(name = "d", version = 1, key(order))]
         pub(super) struct InSuper {
             order: u64,
         }
 
         #[topic(name = "e", version = 1, key(0))]
+        #[stream_spec(name = "e", version = 1, key(0))]
         struct Private(u64);
 
         pub mod c {

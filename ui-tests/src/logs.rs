@@ -17,58 +17,62 @@ pub struct NoUnits;
 backend!(LogOnly);
 backend!(NoUnits);
 
-macro_rules! log {
-    ($name:ident) => {
-        impl Log for $name {
-            fn admits(client: &Infallible, _: &StreamAddress, _: Durability) -> Result<(), String> {
-                match *client {}
-            }
+/// What an impl holds: no client can be made, so nothing is ever called.
+macro_rules! never_called {
+    () => {
+        fn admits(client: &Infallible, _: &StreamAddress, _: Durability) -> Result<(), String> {
+            match *client {}
+        }
 
-            async fn ensure(client: &Infallible, _: &StreamAddress, _: &StreamSettings) -> Result<(), BackendError> {
-                match *client {}
-            }
+        async fn ensure(client: &Infallible, _: &StreamAddress, _: &StreamSettings) -> Result<(), BackendError> {
+            match *client {}
+        }
 
-            async fn delete(client: &Infallible, _: &StreamAddress) -> Result<bool, BackendError> {
-                match *client {}
-            }
+        async fn delete(client: &Infallible, _: &StreamAddress) -> Result<bool, BackendError> {
+            match *client {}
+        }
 
-            async fn append(
-                client: &Infallible,
-                _: &StreamAddress,
-                _: Record,
-                _: Durability,
-            ) -> Result<Receipt, BackendError> {
-                match *client {}
-            }
+        async fn append(
+            client: &Infallible,
+            _: &StreamAddress,
+            _: Record,
+            _: Durability,
+        ) -> Result<Receipt, BackendError> {
+            match *client {}
+        }
 
-            async fn append_all(
-                client: &Infallible,
-                _: &StreamAddress,
-                _: Vec<Record>,
-                _: Durability,
-            ) -> Vec<Result<Receipt, BackendError>> {
-                match *client {}
-            }
+        async fn append_all(
+            client: &Infallible,
+            _: &StreamAddress,
+            _: Vec<Record>,
+            _: Durability,
+        ) -> Vec<Result<Receipt, BackendError>> {
+            match *client {}
+        }
 
-            async fn start(client: &Infallible, _: &StreamAddress, _: &Start) -> Result<Positions, BackendError> {
-                match *client {}
-            }
+        async fn start(client: &Infallible, _: &StreamAddress, _: &Start) -> Result<Positions, BackendError> {
+            match *client {}
+        }
 
-            async fn read(
-                client: &Infallible,
-                _: &StreamAddress,
-                _: &Positions,
-                _: usize,
-                _: Duration,
-            ) -> Result<Read, BackendError> {
-                match *client {}
-            }
+        async fn read(
+            client: &Infallible,
+            _: &StreamAddress,
+            _: &Positions,
+            _: usize,
+            _: Duration,
+        ) -> Result<Read, BackendError> {
+            match *client {}
         }
     };
 }
 
-log!(LogOnly);
-log!(NoUnits);
+impl Log for LogOnly {
+    never_called!();
+}
+
+impl Log for NoUnits {
+    never_called!();
+}
 
 impl AckGroups for NoUnits {
     async fn ensure_group(client: &Infallible, _: &GroupAddress, _: &Start) -> Result<bool, BackendError> {

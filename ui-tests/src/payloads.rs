@@ -1,7 +1,8 @@
-use tidings::{TopicKey, topic};
+use tidings::{TopicKey, stream_spec, topic};
 
 /// A public payload.
 #[topic(name = "orders.placed", version = 1, key = OrderKey)]
+#[stream_spec(name = "orders.placed", version = 1, key = OrderKey)]
 #[derive(Debug)]
 pub struct OrderPlaced<'a> {
     /// The order.
@@ -9,6 +10,7 @@ pub struct OrderPlaced<'a> {
 }
 
 /// A public payload with a key of its own fields.
+#[stream_spec(name = "orders.sent", version = 1, key(region, order))]
 #[topic(name = "orders.sent", version = 1, key(region, order))]
 #[derive(Debug)]
 pub struct OrderSent {
@@ -20,6 +22,7 @@ pub struct OrderSent {
 
 /// A generic payload with a key of its own fields.
 #[topic(name = "orders.lost", version = 1, key(0, 1))]
+#[stream_spec(name = "orders.lost", version = 1, key(0, 1))]
 #[derive(Debug)]
 pub struct OrderLost<T>(pub T, pub T, pub u64);
 
@@ -43,6 +46,7 @@ pub enum Region {
     America,
 }
 
+#[stream_spec(name = "orders.inner", version = 1, key(tag))]
 #[topic(name = "orders.inner", version = 1, key(tag))]
 struct Inner<'a, T> {
     tag: Tag<T>,

@@ -11,7 +11,9 @@ fn ui() {
     cases.pass("pass/*.rs");
     cases.compile_fail("ui/topic/*.rs");
     cases.compile_fail("ui/topic_key/*.rs");
+    cases.compile_fail("ui/stream_spec/*.rs");
     cases.compile_fail("ui/capability/*.rs");
+    cases.compile_fail("ui/stream/*.rs");
 }
 
 #[rustversion::not(stable(1.95))]

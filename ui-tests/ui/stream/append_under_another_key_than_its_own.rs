@@ -1,0 +1,15 @@
+use serde::{Deserialize, Serialize};
+use tidings::{KeyedStream, stream_spec};
+
+#[stream_spec(name = "ledger.entries", version = 1, key(account))]
+#[derive(Serialize, Deserialize)]
+pub struct LedgerEntry {
+    pub account: String,
+    pub cents: i64,
+}
+
+async fn append(stream: &KeyedStream<LedgerEntry, ui_tests::LogOnly>, entry: &LedgerEntry, key: &LedgerEntryStreamKey) {
+    let _ = stream.append(key, entry).await;
+}
+
+fn main() {}
