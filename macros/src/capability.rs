@@ -3,6 +3,7 @@
 use proc_macro2::TokenStream;
 
 use crate::paths::Paths;
+use crate::suggest;
 
 /// A capability that a stream can require of its backend.
 pub(crate) struct Capability {
@@ -12,7 +13,7 @@ pub(crate) struct Capability {
     pub(crate) path: fn(&Paths) -> TokenStream,
 }
 
-pub(crate) static CAPABILITIES: &[Capability] = &[
+static CAPABILITIES: &[Capability] = &[
     Capability { word: "ack_groups", name: "AckGroups", path: Paths::ack_groups },
     Capability { word: "commit_groups", name: "CommitGroups", path: Paths::commit_groups },
     Capability { word: "cursors", name: "Cursors", path: Paths::cursors },
@@ -24,4 +25,13 @@ pub(crate) static CAPABILITIES: &[Capability] = &[
 /// The capability of a word, spelt as it should be.
 pub(crate) fn named(word: &str) -> Option<&'static Capability> {
     CAPABILITIES.iter().find(|capability| capability.word == word)
+}
+
+/// The word that was meant by a misspelt one.
+pub(crate) fn nearest(written: &str) -> Option<&'static str> {
+    suggest::nearest(written, words())
+}
+
+pub(crate) fn words() -> impl Iterator<Item = &'static str> {
+    CAPABILITIES.iter().map(|capability| capability.word)
 }

@@ -131,7 +131,7 @@ impl<'a> Entries<'a> {
             return;
         };
         if matches!(first, TokenTree::Ident(_)) {
-            self.errors.at(&first, format!("expected `,` before `{first}`; put a comma between the words"));
+            self.errors.comma_before(&first);
             self.waiting.push_front(rest.into_iter().collect());
         } else {
             self.errors.at(rest, "unexpected tokens behind the value; remove them");

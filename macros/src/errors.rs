@@ -21,6 +21,12 @@ impl Errors {
         self.add(syn::Error::new_spanned(tokens, message));
     }
 
+    /// Reports that a comma is missing.
+    pub(crate) fn comma_before(&self, token: impl ToTokens + Display) {
+        let message = format!("expected `,` before `{token}`; put a comma between the words");
+        self.at(token, message);
+    }
+
     /// Reports a mistake that has no token of its own, such as a missing word.
     pub(crate) fn at_span(&self, span: Span, message: impl Display) {
         self.add(syn::Error::new(span, message));

@@ -112,15 +112,18 @@ pub(crate) fn span_at(tokens: impl ToTokens) -> Span {
     Span::call_site().located_at(at)
 }
 
-/// The tokens where others stand, which resolve as they did.
-pub(crate) fn located_at(place: &Ident, tokens: TokenStream) -> TokenStream {
-    tokens
-        .into_iter()
-        .map(|mut token| {
-            token.set_span(token.span().located_at(place.span()));
-            token
-        })
-        .collect()
+/// A path that stands at a word that the user wrote, and resolves as it did.
+///
+/// The names between its ends stay where they are, so that a crate that isn't found is reported at its own name.
+pub(crate) fn located_at(word: &Ident, path: TokenStream) -> TokenStream {
+    let mut tokens: Vec<TokenTree> = path.into_iter().collect();
+    let last = tokens.len().saturating_sub(1);
+    for (index, token) in tokens.iter_mut().enumerate() {
+        if index == 0 || index == last || matches!(token, TokenTree::Punct(_)) {
+            token.set_span(token.span().located_at(word.span()));
+        }
+    }
+    tokens.into_iter().collect()
 }
 
 /// Whether the tokens name `Self`, which is another type in what is generated beside the item.

@@ -5,6 +5,7 @@ use quote::ToTokens;
 use syn::parse::Parse;
 use syn::{LitInt, LitStr, Member, Path, Type};
 
+use crate::capability;
 use crate::declaration::Kind;
 use crate::entries::{Beside, Entries, Entry, split};
 use crate::errors::Errors;
@@ -84,18 +85,22 @@ fn requires(entry: &Entry, errors: &Errors) -> Vec<Ident> {
     let Beside::List(list) = &entry.beside else {
         return Vec::new();
     };
-    let words = split(list.stream()).into_iter().filter_map(|tokens| required(tokens, errors)).collect();
     if list.stream().is_empty() {
         errors.at(list, "`requires()` names no capability; name one, or leave the word out");
     }
-    words
+    split(list.stream()).into_iter().flat_map(|tokens| required(tokens, errors)).collect()
 }
 
-fn required(tokens: Vec<TokenTree>, errors: &Errors) -> Option<Ident> {
-    let tokens: TokenStream = tokens.into_iter().collect();
-    if let Ok(word) = syn::parse2(tokens.clone()) {
-        return Some(word);
+/// The words between two commas, which should be one.
+fn required(tokens: Vec<TokenTree>, errors: &Errors) -> Vec<Ident> {
+    let word = |token: &TokenTree| if let TokenTree::Ident(word) = token { Some(word.clone()) } else { None };
+    if let Some(words) = tokens.iter().map(word).collect::<Option<Vec<Ident>>>() {
+        words.iter().skip(1).for_each(|word| errors.comma_before(word));
+        return words;
     }
-    errors.at(tokens, "expected a capability; write its word, as in `requires(ack_groups)`");
-    None
+    let meant = tokens.iter().rev().find_map(|token| capability::nearest(token.to_string().trim_matches('"')));
+    let meant = meant.unwrap_or("ack_groups");
+    let tokens: TokenStream = tokens.into_iter().collect();
+    errors.at(tokens, format!("expected the word of a capability; write `requires({meant})`"));
+    Vec::new()
 }

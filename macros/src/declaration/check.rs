@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
 use syn::{Data, Fields, Member};
 
-use crate::capability::CAPABILITIES;
+use crate::capability;
 use crate::declaration::address;
 use crate::declaration::args::KeyArg;
 use crate::declaration::model::{Key, KeyField, Model, is_stable, names, text};
@@ -206,12 +206,11 @@ fn capabilities(model: &Model, errors: &Errors) {
 }
 
 fn capability_is_unknown(written: &Ident, errors: &Errors) {
-    let words = || CAPABILITIES.iter().map(|capability| capability.word);
     let text = written.unraw().to_string();
-    let message = match (text.as_str(), suggest::nearest(&text, words())) {
-        ("log" | "Log", _) => "every stream requires `Log`; remove the word".to_owned(),
-        (_, Some(meant)) => format!("unknown capability `{written}`; write `{meant}`"),
-        (_, None) => format!("unknown capability `{written}`; the capabilities are {}", suggest::list(words())),
+    let message = match capability::nearest(&text) {
+        _ if text.eq_ignore_ascii_case("log") => "every stream requires `Log`; remove the word".to_owned(),
+        Some(meant) => format!("unknown capability `{written}`; write `{meant}`"),
+        None => format!("unknown capability `{written}`; the capabilities are {}", suggest::list(capability::words())),
     };
     errors.at(written, message);
 }

@@ -50,20 +50,17 @@ fn spec(model: &Model, names: &Names, generics: &Generics) -> TokenStream {
     }
 }
 
-/// What a stream's declaration says beyond a topic's.
+/// What a stream's declaration requires, and where it is found, if it says so.
 fn needs(model: &Model) -> TokenStream {
     let paths = &model.paths;
     let (capability, option, str) = (paths.capability(), paths.option(), paths.str());
     let required = model.required.iter().filter_map(|required| required.found);
-    let required = required.map(|found| format_ident!("{}", found.name));
-    let address = match value_of(model.args.address.as_ref()) {
-        Some(address) => quote!(#option::Some(#address)),
-        None => quote!(#option::None),
-    };
-    quote! {
-        const REQUIRES: &'static [#capability] = &[#(#capability::#required),*];
-        const ADDRESS: #option<&'static #str> = #address;
-    }
+    let required: Vec<_> = required.map(|found| format_ident!("{}", found.name)).collect();
+    let requires = (!required.is_empty())
+        .then(|| quote!(const REQUIRES: &'static [#capability] = &[#(#capability::#required),*];));
+    let address = value_of(model.args.address.as_ref())
+        .map(|address| quote!(const ADDRESS: #option<&'static #str> = #option::Some(#address);));
+    quote!(#requires #address)
 }
 
 /// The marker that gives the methods of the prelude.

@@ -120,9 +120,9 @@ pub trait StreamSpec {
     /// Kind, name and version.
     const DECLARATION: Declaration;
     /// What the declaration requires beside [`Log`](crate::capability::Log).
-    const REQUIRES: &'static [Capability];
+    const REQUIRES: &'static [Capability] = &[];
     /// An address to be taken as it is, instead of the one made of namespace, name and version.
-    const ADDRESS: Option<&'static str>;
+    const ADDRESS: Option<&'static str> = None;
 }
 
 /// A stream whose key is made of the payload's own fields: `#[stream_spec(.., key(region, order))]`.
@@ -153,7 +153,8 @@ impl<B: Backend> Carrier for Broker<B> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not declared as a stream",
     label = "no `#[stream_spec(..)]` on this type",
-    note = "annotate the type: `#[tidings::stream_spec(name = \"ledger.entries\", version = 1)]`"
+    note = "annotate the type: `#[tidings::stream_spec(name = \"ledger.entries\", version = 1)]`",
+    note = "in generic code add the bound `T: tidings::StreamedBy<tidings::Broker<B>>`"
 )]
 pub trait StreamedBy<C: Carrier>: StreamSpec + Sized {
     /// Binds the stream.

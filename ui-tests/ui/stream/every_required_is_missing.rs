@@ -1,10 +1,13 @@
 use serde::{Deserialize, Serialize};
 use tidings::{Broker, stream_spec};
 
-#[stream_spec(name = "ledger.entries", version = 1, key = String, requires(ack_groups, commit_groups, cursors, transactions, inbox_marks, dedup))]
+#[stream_spec(
+    name = "ledger.entries",
+    version = 1,
+    requires(ack_groups, commit_groups, cursors, transactions, inbox_marks, dedup),
+)]
 #[derive(Serialize, Deserialize)]
 pub struct LedgerEntry {
-    pub account: String,
     pub cents: i64,
 }
 

@@ -1,0 +1,15 @@
+use tidings::capability::Backend;
+use tidings::{Broker, StreamedBy, stream_spec};
+
+#[stream_spec(name = "ledger.entries", version = 1, requires(ack_groups))]
+pub struct LedgerEntry;
+
+fn bind<T: StreamedBy<Broker<B>>, B: Backend>(broker: &Broker<B>) {
+    let _ = T::bind(broker);
+}
+
+fn uses(broker: &Broker<ui_tests::LogOnly>) {
+    bind::<LedgerEntry, _>(broker);
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use tidings::stream_spec;
+
+#[stream_spec(name = "ledger.entries", version = 1, address = legacy)]
+#[derive(serde::Serialize)]
+pub struct LedgerEntry {
+    pub account: String,
+    pub cents: i64,
+}
+
+fn main() {}
