@@ -80,23 +80,21 @@ impl<'a> Entries<'a> {
     }
 
     fn beside(&mut self, word: &Word, written: &Ident, mut tokens: VecDeque<TokenTree>) -> Beside {
-        let is_list =
-            |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis);
-        if word.only_lists() && !tokens.front().is_some_and(is_list) {
-            self.errors.at(written, format!("`{}` takes a list in parentheses; write `{}`", word.text, word.form));
-            return Beside::Nothing;
-        }
         match tokens.front() {
-            None => return Beside::Nothing,
-            Some(TokenTree::Punct(equals)) if equals.as_char() == '=' && equals.spacing() == Spacing::Alone => {
-                tokens.pop_front();
-                return Beside::Value(tokens.into_iter().collect());
-            }
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => {
                 let group = group.clone();
                 tokens.pop_front();
                 self.resume(tokens.into_iter().collect());
                 return Beside::List(group);
+            }
+            _ if word.only_lists() => {
+                self.errors.at(written, format!("`{}` takes a list in parentheses; write `{}`", word.text, word.form));
+                return Beside::Nothing;
+            }
+            None => return Beside::Nothing,
+            Some(TokenTree::Punct(equals)) if equals.as_char() == '=' && equals.spacing() == Spacing::Alone => {
+                tokens.pop_front();
+                return Beside::Value(tokens.into_iter().collect());
             }
             Some(_) => {}
         }

@@ -80,7 +80,71 @@ pub fn topic(args: TokenStream, item: TokenStream) -> TokenStream {
     declaration::expand(&Kind::TOPIC, args.into(), item.into()).into()
 }
 
-/// Declares the payload of a stream.
+/// Declares the payload of a stream: a versioned name, the key that orders its records, and what it requires of a backend.
+///
+/// Put it on a struct or an enum, above or below `#[derive(..)]`. A type may carry [`topic`](macro@topic) as well.
+///
+/// ```text
+/// #[stream_spec(name = "ledger.entries", version = 1, key = AccountId, requires(ack_groups))]
+/// #[derive(Serialize, Deserialize)]
+/// struct LedgerEntry { account: AccountId, cents: i64 }
+/// ```
+///
+/// # Words
+///
+/// `name`, `version`, `codec` and `crate` are those of [`topic`](macro@topic).
+///
+/// | word | takes | without it |
+/// |---|---|---|
+/// | `name = ".."` | the stream's name | it is required |
+/// | `version = N` | an integer from 1 to 4294967295 | it is required |
+/// | `key = Type` | an owned type that implements `TopicKey`, or `()` | `()`: records have no key |
+/// | `key(field, ..)` | one to 16 of the struct's own fields (a tuple struct's by index), each once | |
+/// | `requires(word, ..)` | the capabilities that the stream's consumers and producers count on, each once, see below | `Log` alone |
+/// | `address = ".."` | an existing stream's own address, taken as it is: 1 to 249 bytes without white space, control characters, `{` and `}` | the address is made of namespace, name and version |
+/// | `codec = path` | the type of the payload's codec | JSON |
+/// | `crate = path` | where the crate `tidings` is found | `::tidings` |
+/// | `bind = name` | another name for the generated function `stream` | `stream` |
+///
+/// # What can be required
+///
+/// Every stream requires `Log`. On a backend without what is required more, binding doesn't compile, and the error
+/// stands at the word.
+///
+/// | word | capability |
+/// |---|---|
+/// | `ack_groups` | `AckGroups`: consumer groups that settle entry by entry |
+/// | `commit_groups` | `CommitGroups`: consumer groups that commit a position for each partition |
+/// | `cursors` | `Cursors`: durable cursors with one delivery in flight |
+/// | `transactions` | `Transactions`: appends and settlements as one unit |
+/// | `inbox_marks` | `InboxMarks`: marks of handled messages in the same unit; it brings `transactions` along |
+/// | `dedup` | `Dedup`: an append with a caller's id is stored once within a window |
+///
+/// What isn't required can be used all the same where the backend has it; requiring it says so in one place, and lets a
+/// backend that is chosen at run time refuse the declaration when it is bound instead of the first use.
+///
+/// # What it generates
+///
+/// The item itself stays as it is. Beside it stand the constant declaration (`StreamSpec`), an impl for the brokers of
+/// all backends with the required capabilities (`StreamedBy`), and a function that binds the one to the other, as visible
+/// as the item:
+///
+/// ```text
+/// LedgerEntry::stream(&broker)?    // Stream<LedgerEntry, Backend>
+/// ```
+///
+/// A type that has a function `stream` of its own renames the generated one with `bind`. Payloads may have type
+/// parameters and lifetimes; one with a lifetime can be appended but not read.
+///
+/// # A key of the payload's own fields
+///
+/// `key(region, order)` generates the type `LedgerEntryStreamKey { region, order }`, and `stream(&broker)` gives a
+/// `KeyedStream`, whose append takes the payload alone. What [`topic`](macro@topic) says of its key holds for this one.
+///
+/// # Errors
+///
+/// All mistakes in the attribute are reported in one compile, each at its own token and with its remedy. The item
+/// stays defined, so that they cause no others.
 #[proc_macro_attribute]
 pub fn stream_spec(args: TokenStream, item: TokenStream) -> TokenStream {
     declaration::expand(&Kind::STREAM, args.into(), item.into()).into()

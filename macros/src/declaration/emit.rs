@@ -54,10 +54,10 @@ fn spec(model: &Model, names: &Names, generics: &Generics) -> TokenStream {
 fn needs(model: &Model) -> TokenStream {
     let paths = &model.paths;
     let (capability, option, str) = (paths.capability(), paths.option(), paths.str());
-    let required = model.required.iter().filter_map(|required| required.found);
-    let required: Vec<_> = required.map(|found| format_ident!("{}", found.name)).collect();
-    let requires = (!required.is_empty())
-        .then(|| quote!(const REQUIRES: &'static [#capability] = &[#(#capability::#required),*];));
+    let found = model.required.iter().filter_map(|required| required.found);
+    let found: Vec<_> = found.map(|found| format_ident!("{}", found.name)).collect();
+    let requires =
+        (!found.is_empty()).then(|| quote!(const REQUIRES: &'static [#capability] = &[#(#capability::#found),*];));
     let address = value_of(model.args.address.as_ref())
         .map(|address| quote!(const ADDRESS: #option<&'static #str> = #option::Some(#address);));
     quote!(#requires #address)

@@ -1,6 +1,6 @@
 //! Which errors bad attributes and items give: how many, their text, and that item and impl stay.
 
-use super::{topic, topic_key};
+use super::{stream_spec, topic, topic_key};
 
 /// The texts of the errors in expanded code, in their order.
 fn messages(expanded: &str) -> Vec<String> {
@@ -20,6 +20,14 @@ fn topic_gives(args: &str, item: &str, expected: &[&str]) {
     let found = messages(&expanded);
     assert_eq!(found, expected, "#[topic({args})] {item}");
     assert!(expanded.contains("TopicSpec for"), "no impl: {expanded}");
+}
+
+/// `args` are those behind a good name and version.
+#[track_caller]
+fn stream_gives(args: &str, item: &str, expected: &[&str]) {
+    let expanded = stream_spec(&format!("name = \"a\", version = 1, {args}"), item);
+    assert_eq!(messages(&expanded), expected, "#[stream_spec({args})] {item}");
+    assert!(expanded.contains("StreamedBy < :: tidings :: Broker < __B >> for"), "no impl: {expanded}");
 }
 
 #[track_caller]
@@ -138,6 +146,80 @@ fn wrong_forms() {
 }
 
 #[test]
+fn wrong_words_of_streams() {
+    let list = "`requires` takes a list in parentheses; write `requires(ack_groups, ..)`";
+    let all = "`ack_groups`, `commit_groups`, `cursors`, `transactions`, `inbox_marks` and `dedup`";
+    let alone = |word: &str| format!("expected the word of a capability; write `requires({word})`");
+    let unknown = |word: &str, meant: &str| format!("unknown capability `{word}`; write `{meant}`");
+    let long = format!("address = \"{}\"", "ü".repeat(125));
+    for (args, expected) in [
+        ("requires", vec![list.to_owned()]),
+        ("requires = ack_groups", vec![list.to_owned()]),
+        ("requires: (ack_groups)", vec![list.to_owned()]),
+        ("requires[ack_groups]", vec![list.to_owned()]),
+        ("requires()", vec!["`requires()` names no capability; name one, or leave the word out".to_owned()]),
+        ("requires(dedup), requires(cursors)", vec!["`requires` is given twice; keep one".to_owned()]),
+        (
+            "requires(ack_group, AckGroups)",
+            vec![unknown("ack_group", "ack_groups"), unknown("AckGroups", "ack_groups")],
+        ),
+        ("requires(r#dedup)", vec![unknown("r#dedup", "dedup")]),
+        ("requires(tail)", vec![format!("unknown capability `tail`; the capabilities are {all}")]),
+        ("requires(fn)", vec![format!("unknown capability `fn`; the capabilities are {all}")]),
+        ("requires(log)", vec!["every stream requires `Log`; remove the word".to_owned()]),
+        ("requires(dedup, cursors, dedup)", vec!["`dedup` is required twice; keep one".to_owned()]),
+        ("requires(dedup cursors)", vec!["expected `,` before `cursors`; put a comma between the words".to_owned()]),
+        ("requires(\"transaction\", a::Dedup)", vec![alone("transactions"), alone("dedup")]),
+        ("requires(cursors = true, 3)", vec![alone("cursors"), alone("ack_groups")]),
+        (
+            "requires(dedup) address = \"a\"",
+            vec!["expected `,` before `address`; put a comma between the words".to_owned()],
+        ),
+        (
+            "key()",
+            vec!["`key()` names no field; name one, or leave the word out for a stream without a key".to_owned()],
+        ),
+        (
+            "address = \"\"",
+            vec![
+                "the address is empty; write the stream's own, such as `legacy-orders`, or leave the word out"
+                    .to_owned(),
+            ],
+        ),
+        (
+            "address = \"a\\u{85}\"",
+            vec!["the address holds `\\u{85}`; write one without white space and control characters".to_owned()],
+        ),
+        (
+            "address = \"a}\"",
+            vec!["the address holds `}`, which would move its keys on a cluster; write one without".to_owned()],
+        ),
+        (&long, vec!["the address has 250 bytes; write one of at most 249".to_owned()]),
+        ("address = a", vec!["`address` takes a string literal; write `address = \"legacy-orders\"`".to_owned()]),
+    ] {
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        stream_gives(args, ITEM, &expected);
+    }
+    // A topic has no such words.
+    topic_gives(
+        "name = \"a\", version = 1, requires(dedup), address = \"a\"",
+        ITEM,
+        &[&format!("unknown word `requires`; {WORDS}"), &format!("unknown word `address`; {WORDS}")],
+    );
+}
+
+#[test]
+fn an_item_has_each_attribute_once() {
+    stream_gives("", "#[topic(name = \"a\", version = 1)] struct S;", &[]);
+    topic_gives("name = \"a\", version = 1", "#[stream_spec(name = \"a\", version = 1)] struct S;", &[]);
+    stream_gives(
+        "",
+        "#[tidings::stream_spec(name = \"b\", version = 1)] struct S;",
+        &["`#[stream_spec]` stands twice on one item; keep one"],
+    );
+}
+
+#[test]
 fn wrong_places() {
     let good = "name = \"a\", version = 1";
     for (item, what) in [
@@ -153,6 +235,8 @@ fn wrong_places() {
         let expected = format!("`#[topic]` can't stand on {what}; put it on the struct or enum of the payload");
         assert_eq!(messages(&expanded), [expected], "{item}");
         assert!(expanded.starts_with(&super::tokens(item).to_string()), "{expanded}");
+        let expected = format!("`#[stream_spec]` can't stand on {what}; put it on the struct or enum of the payload");
+        assert_eq!(messages(&stream_spec(good, item)), [expected], "{item}");
     }
     topic_gives(
         good,
@@ -218,6 +302,9 @@ fn every_form_is_accepted() {
     for path in ["::a::b", "a", "crate::b", "\"::a::b\"", "self::a", "super::super::a"] {
         let expanded = topic(&format!("crate = {path}, name = \"a\", version = 1"), ITEM);
         assert_eq!(messages(&expanded), [""; 0], "{path}");
+    }
+    for address in ["a", "legacy:orders", "ordres/café", &"a".repeat(249)] {
+        stream_gives(&format!("requires(dedup, inbox_marks, transactions,), address = \"{address}\""), ITEM, &[]);
     }
 }
 

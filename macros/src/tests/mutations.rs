@@ -17,11 +17,13 @@ impl Random {
     }
 }
 
-const ARGS: [&str; 4] = [
+const ARGS: [&str; 6] = [
     r#"name = "orders.placed", version = 1, key = OrderKey"#,
     r#"name = "a", version = 4294967295, key(region, order), crate = ::a::b, bind = other"#,
     r#"crate = "a::b", codec = c::Cbor<u8, Vec<u16>>, name = "b.c", version = 2, key = Map<A, fn(B) -> C>"#,
     r#"name = "a", version = 1, key(0, 1)"#,
+    r#"name = "ledger.entries", version = 1, requires(ack_groups, dedup), address = "legacy""#,
+    r#"requires(transactions, inbox_marks,), key(region), crate = ::a::b, name = "c", version = 1, bind = other"#,
 ];
 
 const ITEMS: [&str; 5] = [
@@ -32,8 +34,26 @@ const ITEMS: [&str; 5] = [
     "fn f<T>(a: T) -> u8 where T: Copy { 1 }",
 ];
 
-const STRAYS: [&str; 16] =
-    [",", "=", "<", ">", "'a", "::", "name", "key", "crate", "\"v1..Ü\"", "0x10u8", "-", "()", "{ = }", "[,]", "r#fn"];
+const STRAYS: [&str; 18] = [
+    "requires",
+    "requires(cursors)",
+    ",",
+    "=",
+    "<",
+    ">",
+    "'a",
+    "::",
+    "name",
+    "key",
+    "crate",
+    "\"v1..Ü\"",
+    "0x10u8",
+    "-",
+    "()",
+    "{ = }",
+    "[,]",
+    "r#fn",
+];
 
 fn mutated(stream: TokenStream, random: &mut Random) -> TokenStream {
     let mut trees: Vec<TokenTree> = stream.into_iter().collect();
@@ -66,6 +86,14 @@ fn starts_with_item(expanded: &TokenStream, item: &TokenStream) -> bool {
     expanded.to_string().starts_with(&item.to_string())
 }
 
+/// Expands both attributes.
+fn keeps_the_item(args: &TokenStream, item: &TokenStream) {
+    for kind in [&Kind::TOPIC, &Kind::STREAM] {
+        let expanded = crate::declaration::expand(kind, args.clone(), item.clone());
+        assert!(starts_with_item(&expanded, item), "#[{}({args})] {item}\n{expanded}", kind.attribute);
+    }
+}
+
 #[test]
 fn damaged_attributes_never_panic_and_keep_the_item() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
@@ -75,8 +103,7 @@ fn damaged_attributes_never_panic_and_keep_the_item() {
         for _ in 0..=random.below(4) {
             args = mutated(args, &mut random);
         }
-        let expanded = crate::declaration::expand(&Kind::TOPIC, args.clone(), item.clone());
-        assert!(starts_with_item(&expanded, &item), "#[topic({args})] {item}\n{expanded}");
+        keeps_the_item(&args, &item);
     }
 }
 
@@ -89,8 +116,7 @@ fn damaged_items_never_panic_and_are_kept() {
         for _ in 0..=random.below(4) {
             item = mutated(item, &mut random);
         }
-        let expanded = crate::declaration::expand(&Kind::TOPIC, args.clone(), item.clone());
-        assert!(starts_with_item(&expanded, &item), "#[topic({args})] {item}\n{expanded}");
+        keeps_the_item(&args, &item);
         let _ = crate::topic_key::expand(item);
     }
 }

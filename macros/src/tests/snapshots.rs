@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::{topic, topic_key};
+use super::{stream_spec, topic, topic_key};
 
 fn assert_snapshot(name: &str, expanded: &str) {
     let file = syn::parse_str(expanded).unwrap_or_else(|error| panic!("{error} in {expanded}"));
@@ -91,6 +91,51 @@ fn topic_fallback() {
         &topic(
             r#"nmae = "Orders_Placed", version = 0, key(regoin, order, order), codec"#,
             "#[topic] struct OrderPlaced { region: String, order: u64 }",
+        ),
+    );
+}
+
+#[test]
+fn stream_minimal() {
+    assert_snapshot(
+        "stream_minimal",
+        &stream_spec(
+            r#"name = "ledger.entries", version = 1, key = AccountId"#,
+            "#[derive(Serialize)] pub struct LedgerEntry { cents: i64 }",
+        ),
+    );
+}
+
+#[test]
+fn stream_with_every_word() {
+    assert_snapshot(
+        "stream_with_every_word",
+        &stream_spec(
+            r#"version = 2, name = "a", key = keys::Pair<u8, u16>, requires(ack_groups, commit_groups, cursors, dedup,
+            inbox_marks, transactions,), address = "legacy-a", codec = codecs::Cbor, crate = ::bus::tidings, bind = bound"#,
+            "#[cfg(feature = \"a\")] pub(crate) enum Entry { A { x: u8 }, B }",
+        ),
+    );
+}
+
+#[test]
+fn stream_key_fields_generic() {
+    assert_snapshot(
+        "stream_key_fields_generic",
+        &stream_spec(
+            r#"name = "ledger.entries", version = 1, key(0), requires(ack_groups)"#,
+            "pub struct P<'a, T: Foo = u8, const N: usize = 3>(pub Vec<T>, &'a [u8; N]) where T: Clone,;",
+        ),
+    );
+}
+
+#[test]
+fn stream_fallback() {
+    assert_snapshot(
+        "stream_fallback",
+        &stream_spec(
+            r#"name = "ledger", version = 0, requires(ack_group, dedup, dedup, cursors), address = "a b""#,
+            "#[stream_spec] #[topic] struct LedgerEntry;",
         ),
     );
 }

@@ -1,12 +1,7 @@
-use serde::{Deserialize, Serialize};
 use tidings::{Broker, capability::Log, stream_spec};
 
-#[stream_spec(name = "ledger.entries", version = 1, key = String)]
-#[derive(Serialize, Deserialize)]
-pub struct LedgerEntry {
-    pub account: String,
-    pub cents: i64,
-}
+#[stream_spec(name = "ledger.entries", version = 1)]
+pub struct LedgerEntry;
 
 fn group<B: Log>(broker: &Broker<B>) {
     let stream = LedgerEntry::stream(broker).unwrap();

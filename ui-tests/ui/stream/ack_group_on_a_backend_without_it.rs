@@ -1,12 +1,7 @@
-use serde::{Deserialize, Serialize};
 use tidings::{Broker, stream_spec};
 
-#[stream_spec(name = "ledger.entries", version = 1, key = String)]
-#[derive(Serialize, Deserialize)]
-pub struct LedgerEntry {
-    pub account: String,
-    pub cents: i64,
-}
+#[stream_spec(name = "ledger.entries", version = 1)]
+pub struct LedgerEntry;
 
 fn group(broker: &Broker<ui_tests::LogOnly>) {
     let stream = LedgerEntry::stream(broker).unwrap();

@@ -1,12 +1,8 @@
-use serde::{Deserialize, Serialize};
 use tidings::{Broker, stream_spec};
 
 #[stream_spec(name = "ledger.entries", version = 1, key = String, requires(ack_groups))]
-#[derive(Serialize, Deserialize)]
-pub struct LedgerEntry {
-    pub account: String,
-    pub cents: i64,
-}
+#[derive(serde::Serialize, serde::Deserialize)]
+pub struct LedgerEntry;
 
 async fn append(broker: &Broker<ui_tests::LogOnly>, entry: &LedgerEntry, key: &String) {
     use tidings::prelude::*;

@@ -1,14 +1,10 @@
 use std::time::Duration;
 
-use serde::Serialize;
 use tidings::{Consumer, stream_spec};
 
 #[stream_spec(name = "ledger.entries", version = 1, key = String)]
-#[derive(Serialize)]
-pub struct LedgerEntry {
-    pub account: String,
-    pub cents: i64,
-}
+#[derive(serde::Serialize)]
+pub struct LedgerEntry;
 
 async fn consume(consumer: &mut Consumer<LedgerEntry, ui_tests::NoUnits>) {
     let _ = consumer.read(1, Duration::ZERO).await;

@@ -1,15 +1,11 @@
-use serde::{Deserialize, Serialize};
 use tidings::{Broker, stream_spec};
 
 #[stream_spec(
     name = "ledger.entries",
     version = 1,
-    requires(ack_groups, commit_groups, cursors, transactions, inbox_marks, dedup),
+    requires(ack_groups, commit_groups, cursors, transactions, inbox_marks, dedup)
 )]
-#[derive(Serialize, Deserialize)]
-pub struct LedgerEntry {
-    pub cents: i64,
-}
+pub struct LedgerEntry;
 
 fn bind(broker: &Broker<ui_tests::LogOnly>) {
     let _ = LedgerEntry::stream(broker);

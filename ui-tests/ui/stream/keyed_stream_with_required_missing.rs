@@ -1,11 +1,8 @@
-use serde::{Deserialize, Serialize};
 use tidings::{Broker, stream_spec};
 
 #[stream_spec(name = "ledger.entries", version = 1, key(account), requires(ack_groups))]
-#[derive(Serialize, Deserialize)]
 pub struct LedgerEntry {
     pub account: String,
-    pub cents: i64,
 }
 
 fn bind(broker: &Broker<ui_tests::LogOnly>) {

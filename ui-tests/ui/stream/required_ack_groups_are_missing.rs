@@ -1,12 +1,7 @@
-use serde::{Deserialize, Serialize};
 use tidings::{Broker, stream_spec};
 
-#[stream_spec(name = "ledger.entries", version = 1, key = String, requires(ack_groups))]
-#[derive(Serialize, Deserialize)]
-pub struct LedgerEntry {
-    pub account: String,
-    pub cents: i64,
-}
+#[stream_spec(name = "ledger.entries", version = 1, requires(ack_groups))]
+pub struct LedgerEntry;
 
 fn bind(broker: &Broker<ui_tests::LogOnly>) {
     let _ = LedgerEntry::stream(broker);

@@ -1,12 +1,7 @@
-use serde::{Deserialize, Serialize};
 use tidings::{Broker, capability::Backend, stream_spec};
 
-#[stream_spec(name = "ledger.entries", version = 1, key = String)]
-#[derive(Serialize, Deserialize)]
-pub struct LedgerEntry {
-    pub account: String,
-    pub cents: i64,
-}
+#[stream_spec(name = "ledger.entries", version = 1)]
+pub struct LedgerEntry;
 
 fn bind<B: Backend>(broker: &Broker<B>) {
     let _ = LedgerEntry::stream(broker);

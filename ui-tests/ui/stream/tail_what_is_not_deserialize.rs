@@ -1,12 +1,8 @@
-use serde::Serialize;
 use tidings::{Start, Stream, stream_spec};
 
 #[stream_spec(name = "ledger.entries", version = 1, key = String)]
-#[derive(Serialize)]
-pub struct LedgerEntry {
-    pub account: String,
-    pub cents: i64,
-}
+#[derive(serde::Serialize)]
+pub struct LedgerEntry;
 
 async fn tail(stream: &Stream<LedgerEntry, ui_tests::LogOnly>) {
     let _ = stream.tail(Start::Earliest).next().await;

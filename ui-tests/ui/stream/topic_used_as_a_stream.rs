@@ -1,15 +1,9 @@
-use serde::{Deserialize, Serialize};
 use tidings::{Broker, stream_spec, topic};
 
-#[stream_spec(name = "ledger.entries", version = 1, key = String)]
-#[derive(Serialize, Deserialize)]
-pub struct LedgerEntry {
-    pub account: String,
-    pub cents: i64,
-}
+#[stream_spec(name = "ledger.entries", version = 1)]
+pub struct LedgerEntry;
 
 #[topic(name = "orders.placed", version = 1)]
-#[derive(Serialize, Deserialize)]
 pub struct OrderPlaced;
 
 fn bind(broker: &Broker<ui_tests::LogOnly>) {
