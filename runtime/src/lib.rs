@@ -61,6 +61,7 @@ mod error;
 mod stream;
 mod telemetry;
 mod topic;
+mod worker;
 
 #[doc(hidden)]
 pub mod __private;
@@ -86,6 +87,8 @@ pub use topic::{
     Ended, Gap, Heard, KeyedSubscription, KeyedTopic, Notice, OnMalformed, PublishKeyed, PublishTopic, Stop,
     SubscribeOptions, SubscribeTopic, Subscription, Supervise, SupervisePolicy, Topic,
 };
+
+pub use worker::{Worker, WorkerNotice};
 
 /// The traits that bring the convenience methods: `event.publish(&broker, &key)`, `OrderPlaced::subscribe(&broker, &key)`.
 pub mod prelude {

@@ -9,7 +9,7 @@ use tracing::{Instrument, Span, debug_span};
 
 use crate::declaration::Declaration;
 use crate::error::{Cause, Error, Operation, Outcome};
-use crate::stream::Receipt;
+use crate::stream::{Position, Receipt};
 use crate::topic::{Ended, Gap, Heard};
 
 /// What an operation's span records at its end.
@@ -193,6 +193,13 @@ pub(crate) fn attempt_failed(declaration: Declaration, system: &'static str, fai
     );
 }
 
+pub(crate) fn work_interrupted(declaration: Declaration, system: &'static str, failed: &Error, attempts: u32) {
+    event!(
+        WARN, declaration, system, "work", { "error.type" = failed.kind().word(), reason = failed.reason(), "tidings.attempts" = attempts },
+        "the worker was interrupted; it tries to go on"
+    );
+}
+
 pub(crate) fn gap(declaration: Declaration, system: &'static str, gap: &Gap) {
     let lasted = u64::try_from(gap.lasted.as_millis()).unwrap_or(u64::MAX);
     event!(
@@ -204,6 +211,31 @@ pub(crate) fn gap(declaration: Declaration, system: &'static str, gap: &Gap) {
 
 pub(crate) fn supervision_ended(declaration: Declaration, system: &'static str, ended: Ended) {
     event!(DEBUG, declaration, system, "supervise", { "tidings.outcome" = ?ended }, "the supervision ended");
+}
+
+pub(crate) fn unsettled(
+    declaration: Declaration,
+    system: &'static str,
+    position: Position,
+    attempt: u32,
+    failed: &Error,
+) {
+    event!(
+        WARN, declaration, system, "work",
+        { "error.type" = failed.kind().word(), reason = failed.reason(), "tidings.position" = %position, "tidings.attempt" = attempt },
+        "a delivery stays unsettled, and its key is paused"
+    );
+}
+
+pub(crate) fn lost(declaration: Declaration, system: &'static str, count: usize) {
+    event!(
+        WARN,
+        declaration,
+        system,
+        "work",
+        { "tidings.lost" = count },
+        "entries were removed from the stream while they were pending"
+    );
 }
 
 pub(crate) fn task_panicked(name: &'static str) {

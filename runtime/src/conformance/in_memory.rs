@@ -4,11 +4,14 @@ use super::{Counts, Subject, Tap};
 use crate::backend::Memory;
 use crate::capability::{Outgoing, PubSub};
 use crate::topic::{FeedLimits, Inbox, feed};
+use crate::{Broker, Config, Namespace};
 
 /// [`Memory`] as a subject.
 #[derive(Clone, Debug)]
 pub struct InMemory {
     memory: Memory,
+    /// A broker whose client goes past those under test.
+    past: Broker<Memory>,
 }
 
 /// Hears one channel of [`InMemory`].
@@ -26,7 +29,10 @@ impl Subject for InMemory {
     const PAUSED: bool = true;
 
     async fn start() -> Self {
-        Self { memory: Memory::new() }
+        let memory = Memory::new();
+        let namespace = Namespace::new("conformance", "past").expect("a good namespace");
+        let past = Broker::new(memory.clone(), Config::new(namespace)).expect("the defaults are good");
+        Self { memory, past }
     }
 
     fn backend(&self) -> Memory {
@@ -43,12 +49,14 @@ impl Subject for InMemory {
 
     async fn publish_raw(&self, channel: &str, payload: &[u8]) {
         let message = Outgoing { channel: channel.to_owned(), payload: payload.to_vec().into() };
-        Memory::publish(&self.memory, message).await.expect("the system is in reach");
+        Memory::publish(&self.past.inner.client, message).await.expect("the system is in reach");
     }
 
     async fn tap(&self, channel: &str) -> InMemoryTap {
         let (feed, inbox) = feed(FeedLimits { messages: 65_536, bytes: 64 << 20, one: 1 << 20, keyed: false });
-        let held = Memory::subscribe(&self.memory, vec![channel.into()], feed).await.expect("the system is in reach");
+        let held = Memory::subscribe(&self.past.inner.client, vec![channel.into()], feed)
+            .await
+            .expect("the system is in reach");
         InMemoryTap { inbox, _held: held }
     }
 }

@@ -92,6 +92,9 @@ impl fmt::Debug for StreamAddress {
 
 impl fmt::Debug for GroupAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GroupAddress").field("stream", &self.stream.text).field("name", &self.name).finish()
+        f.debug_struct("GroupAddress")
+            .field("stream", &self.stream.text)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }

@@ -5,6 +5,7 @@ use tracing::Instrument as _;
 use super::bound::key_text;
 use super::{Headers, MessageId, Receipt, Record, Stream};
 use crate::batch::{answered, encoded, unencoded};
+use crate::call::Call;
 use crate::capability::Log;
 use crate::codec::Encode;
 use crate::declaration::StreamSpec;
@@ -149,14 +150,11 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
     /// # Cancel safety
     ///
     /// As [`append`](Self::append).
-    pub fn append_with<'a>(
-        &'a self,
-        append: Append<&T::Key, &T>,
-    ) -> impl Future<Output = Result<Receipt, Error>> + Send + use<'a, T, B>
+    pub fn append_with(&self, append: Append<&T::Key, &T>) -> Call<'_, Receipt>
     where
         T::Codec: Encode<T>,
     {
-        self.send(self.encode_with(append, |key, to| key.write(to)))
+        Call::new(self.send(self.encode_with(append, TopicKey::write)))
     }
 
     /// Appends several entries in order, as one operation, and returns each one's own outcome in that order.
@@ -172,18 +170,15 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
     /// # Cancel safety
     ///
     /// Dropped before it is ready, any of the entries may or may not be appended.
-    pub fn append_all<'a, 'e, I>(
-        &'a self,
-        entries: I,
-    ) -> impl Future<Output = Result<Vec<Result<Receipt, Error>>, Error>> + Send + use<'a, 'e, T, B, I>
+    pub fn append_all<'a, 'e, I>(&'a self, entries: I) -> Call<'a, Vec<Result<Receipt, Error>>>
     where
         I: IntoIterator<Item: Into<Append<&'e T::Key, &'e T>>>,
         T: 'e,
         T::Key: 'e,
         T::Codec: Encode<T>,
     {
-        let encode = |append: I::Item| self.encode_with(append.into(), |key, to| key.write(to));
-        self.send_all(entries.into_iter().map(encode).collect())
+        let encode = |append: I::Item| self.encode_with(append.into(), TopicKey::write);
+        Call::new(self.send_all(entries.into_iter().map(encode).collect()))
     }
 
     pub(super) fn encode(&self, write_key: impl FnOnce(&mut KeyWriter<'_>), entry: &T) -> Result<Record, Error>

@@ -73,6 +73,10 @@ impl BoundGroup {
         }
     }
 
+    pub(crate) fn is_ensured(&self) -> bool {
+        lock(&self.ensured).is_some()
+    }
+
     pub(super) fn remember(&self, start: Option<Start>) {
         *lock(&self.ensured) = start;
     }

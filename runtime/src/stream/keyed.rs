@@ -2,6 +2,7 @@ use std::future::Future;
 use std::ops::Deref;
 
 use super::{Append, Durability, Receipt, Stream};
+use crate::call::Call;
 use crate::capability::{Backend, Log};
 use crate::codec::Encode;
 use crate::declaration::StreamKeyed;
@@ -36,22 +37,16 @@ impl<T: StreamKeyed, B: Log> KeyedStream<T, B> {
     }
 
     /// Appends one entry with an id or headers of the caller's own. See [`Stream::append_with`].
-    pub fn append_with<'a>(
-        &'a self,
-        append: Append<(), &T>,
-    ) -> impl Future<Output = Result<Receipt, Error>> + Send + use<'a, T, B>
+    pub fn append_with(&self, append: Append<(), &T>) -> Call<'_, Receipt>
     where
         T::Codec: Encode<T>,
     {
         let entry = append.entry();
-        self.stream.send(self.stream.encode_with(append, |(), to| entry.write_stream_key(to)))
+        Call::new(self.stream.send(self.stream.encode_with(append, |(), to| entry.write_stream_key(to))))
     }
 
     /// Appends several entries in order, each under its own key. See [`Stream::append_all`].
-    pub fn append_all<'a, 'e, I>(
-        &'a self,
-        entries: I,
-    ) -> impl Future<Output = Result<Vec<Result<Receipt, Error>>, Error>> + Send + use<'a, 'e, T, B, I>
+    pub fn append_all<'a, 'e, I>(&'a self, entries: I) -> Call<'a, Vec<Result<Receipt, Error>>>
     where
         I: IntoIterator<Item: Into<Append<(), &'e T>>>,
         T: 'e,
@@ -61,7 +56,7 @@ impl<T: StreamKeyed, B: Log> KeyedStream<T, B> {
             let entry = append.entry();
             self.stream.encode_with(append, |(), to| entry.write_stream_key(to))
         };
-        self.stream.send_all(entries.into_iter().map(|append| encode(append.into())).collect())
+        Call::new(self.stream.send_all(entries.into_iter().map(|append| encode(append.into())).collect()))
     }
 }
 

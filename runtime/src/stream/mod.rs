@@ -25,4 +25,4 @@ pub use read::Reader;
 pub use record::{Headers, MessageId, Origin, Record, partition_of};
 pub use settings::{Depth, Durability, PendingEntry, Receipt, Start, StreamSettings};
 
-pub(crate) use bound::{BoundGroup, BoundStream};
+pub(crate) use bound::BoundStream;

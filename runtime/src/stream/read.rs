@@ -28,7 +28,7 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
     /// # Cancel safety
     ///
     /// Reading changes nothing, so it can be dropped.
-    pub fn read<'a>(&'a self, from: impl Into<Start>, max: usize, wait: Duration) -> Call<'a, Vec<Delivery<T>>>
+    pub fn read(&self, from: impl Into<Start>, max: usize, wait: Duration) -> Call<'_, Vec<Delivery<T>>>
     where
         T: Send,
         T::Codec: Decode<T>,
@@ -60,13 +60,11 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
         T::Codec: Decode<T>,
     {
         let address = &self.bound.address;
-        let from = match after {
-            Some(after) => after,
-            None => {
-                let resolving = B::start(self.client(), address, from);
-                after.insert(self.operate(Operation::Read, resolving).await?)
-            }
+        let resolved = match after.take() {
+            Some(resolved) => resolved,
+            None => self.operate(Operation::Read, B::start(self.client(), address, from)).await?,
         };
+        let from = after.insert(resolved);
         let reading = B::read(self.client(), address, from, max, wait);
         match self.operate(Operation::Read, reading).await? {
             Read::Records(records) => {
@@ -100,12 +98,7 @@ const PAGE: usize = 256;
 /// A reader asks again after so long, since an operation without end couldn't be told from one that hangs.
 const WAIT: Duration = Duration::from_secs(30);
 
-impl<T, B> Reader<T, B>
-where
-    T: StreamSpec + Send + 'static,
-    B: Log,
-    T::Codec: Decode<T>,
-{
+impl<T: StreamSpec + Send + 'static, B: Log> Reader<T, B> {
     /// Waits for the next record. Those that can't be decoded come in their place.
     ///
     /// # Errors
@@ -116,11 +109,17 @@ where
     /// # Cancel safety
     ///
     /// Dropping it loses nothing.
-    pub async fn next(&mut self) -> Result<Delivery<T>, Error> {
-        std::future::poll_fn(|cx| self.poll_delivery(cx)).await
+    pub fn receive(&mut self) -> Call<'_, Delivery<T>>
+    where
+        T::Codec: Decode<T>,
+    {
+        Call::new(std::future::poll_fn(|cx| self.poll_delivery(cx)))
     }
 
-    fn poll_delivery(&mut self, cx: &mut Context<'_>) -> Poll<Result<Delivery<T>, Error>> {
+    fn poll_delivery(&mut self, cx: &mut Context<'_>) -> Poll<Result<Delivery<T>, Error>>
+    where
+        T::Codec: Decode<T>,
+    {
         loop {
             if let Some(delivery) = self.ahead.pop_front() {
                 return Poll::Ready(Ok(delivery));

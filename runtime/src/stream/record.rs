@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// A record as a backend carries it: CloudEvents attributes and a payload.
+/// A record as a backend carries it: `CloudEvents` attributes and a payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {
@@ -132,6 +132,7 @@ impl Headers {
     }
 
     /// Iterates over names and values.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Bytes)> {
         self.pairs.iter().map(|(name, value)| (&**name, value))
     }

@@ -23,3 +23,4 @@ pub use supervise::{Ended, Gap, Notice, Stop, Supervise, SupervisePolicy};
 pub(crate) use bound::Bound;
 #[cfg(feature = "conformance")]
 pub(crate) use feed::{FeedLimits, Inbox, feed};
+pub(crate) use supervise::{Backoff, Ends, Interruption, words};

@@ -5,8 +5,8 @@ use tidings::{Reader, stream_spec};
 pub struct LedgerEntry;
 
 async fn follow(reader: &mut Reader<LedgerEntry, ui_tests::LogOnly>) {
-    let first = reader.next();
-    let second = reader.next();
+    let first = reader.receive();
+    let second = reader.receive();
     let _ = (first.await, second.await);
 }
 

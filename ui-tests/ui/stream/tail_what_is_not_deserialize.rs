@@ -5,7 +5,7 @@ use tidings::{Start, Stream, stream_spec};
 pub struct LedgerEntry;
 
 async fn tail(stream: &Stream<LedgerEntry, ui_tests::LogOnly>) {
-    let _ = stream.tail(Start::Earliest).next().await;
+    let _ = stream.tail(Start::Earliest).receive().await;
 }
 
 fn main() {}

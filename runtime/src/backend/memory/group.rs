@@ -136,15 +136,12 @@ impl Group {
                     break;
                 }
                 let Some(position) = position(index, *offset).filter(|_| wanted(pending, now)) else { continue };
-                match partition.get(*offset) {
-                    Some(record) => {
-                        let attempt = pending.deliver(&consumer, now);
-                        taken.records.push(Stored { position, attempt, record: record.clone() });
-                    }
-                    None => {
-                        gone.push(*offset);
-                        taken.lost.push(position);
-                    }
+                if let Some(record) = partition.get(*offset) {
+                    let attempt = pending.deliver(&consumer, now);
+                    taken.records.push(Stored { position, attempt, record: record.clone() });
+                } else {
+                    gone.push(*offset);
+                    taken.lost.push(position);
                 }
             }
             for offset in gone {

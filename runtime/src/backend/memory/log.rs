@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -18,6 +19,8 @@ pub(super) type Logs = HashMap<Arc<str>, Arc<Log>>;
 #[derive(Debug, Default)]
 pub(super) struct Log {
     state: Mutex<Option<State>>,
+    /// Where a stream that was removed ended: one that is made anew goes on there, so that positions never come again.
+    ended: AtomicU64,
     /// Told when something was appended, when the stream or a group goes, and when connections are lost.
     pub(super) changed: Notify,
 }
@@ -67,6 +70,7 @@ impl Log {
         if settings.replicas.is_some() {
             return Err(failed(ErrorKind::Unsupported, "memory keeps no copies; leave `replicas` out"));
         }
+        let first = self.ended.load(Ordering::Acquire) + 1;
         match &mut *lock(&self.state) {
             Some(state) if state.settings == *settings => Ok(()),
             Some(_) => {
@@ -76,7 +80,7 @@ impl Log {
                 *none = Some(State {
                     settings: settings.clone(),
                     partitions: (0..settings.partitions)
-                        .map(|_| Partition { first: 1, records: VecDeque::new() })
+                        .map(|_| Partition { first, records: VecDeque::new() })
                         .collect(),
                     groups: BTreeMap::new(),
                     turn: 0,
@@ -90,6 +94,9 @@ impl Log {
 
     pub(super) fn delete(&self) -> bool {
         let gone = lock(&self.state).take();
+        if let Some(end) = gone.iter().flat_map(|state| &state.partitions).map(Partition::end).max() {
+            self.ended.store(end, Ordering::Release);
+        }
         self.changed.notify_waiters();
         gone.is_some()
     }
@@ -180,10 +187,10 @@ impl State {
                 None => partition.first,
                 Some(after) => u64::try_from(after.offset()).unwrap_or(u64::MAX).saturating_add(1),
             };
-            if from < partition.first {
-                if let Some(first) = position(index, partition.first) {
-                    return Read::Trimmed { first, certain: true };
-                }
+            if from < partition.first
+                && let Some(first) = position(index, partition.first)
+            {
+                return Read::Trimmed { first, certain: true };
             }
             let left = max - records.len();
             records.extend(partition.stored(index, from).take(left));

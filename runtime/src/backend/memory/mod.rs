@@ -67,7 +67,9 @@ impl Memory {
 
     fn wake_readers(&self) {
         let logs: Vec<_> = lock(&self.logs).values().cloned().collect();
-        logs.iter().for_each(|log| log.changed.notify_waiters());
+        for log in logs {
+            log.changed.notify_waiters();
+        }
     }
 }
 

@@ -166,6 +166,7 @@ impl<T: StreamSpec, B: AckGroups> Consumer<T, B> {
 
     /// Follows the group for ever: new entries as they come, after this consumer's own pending ones where `pending_first`
     /// is set.
+    #[must_use]
     pub fn tail(&self, pending_first: bool) -> Tail<T, B> {
         Tail::new(self.clone(), pending_first)
     }

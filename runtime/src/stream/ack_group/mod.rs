@@ -9,7 +9,6 @@ use std::sync::Arc;
 use super::bound::BoundGroup;
 use super::{Depth, PendingEntry, Position, Start, Stream};
 use crate::address::check_connection_name;
-use crate::broker::Host;
 use crate::call::Call;
 use crate::capability::{AckGroups, Backend};
 use crate::declaration::StreamSpec;
@@ -186,10 +185,6 @@ impl<T: StreamSpec, B: Backend> AckGroup<T, B> {
         self.stream.error(kind, operation)
     }
 
-    pub(crate) fn host(&self) -> &Host {
-        self.stream.host()
-    }
-
     pub(crate) fn check_consumer(&self, name: &str) -> Result<(), Error> {
         check_connection_name("consumer", name)
             .map_err(|wrong| self.error(ErrorKind::Invalid, Operation::Bind).detail(wrong.to_string()))
@@ -204,6 +199,6 @@ impl<T: StreamSpec, B: Backend> Clone for AckGroup<T, B> {
 
 impl<T: StreamSpec, B: Backend> fmt::Debug for AckGroup<T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AckGroup").field("stream", &self.stream).field("name", &self.name()).finish()
+        f.debug_struct("AckGroup").field("stream", &self.stream).field("name", &self.name()).finish_non_exhaustive()
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::super::{Delivery, Position};
 use super::Consumer;
+use crate::call::Call;
 use crate::capability::AckGroups;
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
@@ -17,8 +18,9 @@ use crate::error::Error;
 /// It reads ahead by one page of at most 64 entries, which are pending for the consumer while they wait here.
 pub struct Tail<T: StreamSpec, B: AckGroups> {
     consumer: Consumer<T, B>,
-    /// Up to where the history was read, while it isn't done.
-    history: Option<Option<Position>>,
+    /// Whether the history is being read, and up to where it was.
+    in_history: bool,
+    history: Option<Position>,
     ahead: VecDeque<Delivery<T>>,
     lost: Vec<Position>,
     reading: Option<Page<T>>,
@@ -33,8 +35,14 @@ const WAIT: Duration = Duration::from_secs(30);
 
 impl<T: StreamSpec, B: AckGroups> Tail<T, B> {
     pub(super) fn new(consumer: Consumer<T, B>, pending_first: bool) -> Self {
-        let history = pending_first.then_some(None);
-        Self { consumer, history, ahead: VecDeque::new(), lost: Vec::new(), reading: None }
+        Self {
+            consumer,
+            in_history: pending_first,
+            history: None,
+            ahead: VecDeque::new(),
+            lost: Vec::new(),
+            reading: None,
+        }
     }
 
     /// Takes the positions of pending entries that turned out to be removed from the stream.
@@ -43,12 +51,7 @@ impl<T: StreamSpec, B: AckGroups> Tail<T, B> {
     }
 }
 
-impl<T, B> Tail<T, B>
-where
-    T: StreamSpec + Send + 'static,
-    B: AckGroups,
-    T::Codec: Decode<T>,
-{
+impl<T: StreamSpec + Send + 'static, B: AckGroups> Tail<T, B> {
     /// Waits for the next delivery. Those that can't be decoded come in their place.
     ///
     /// # Errors
@@ -58,34 +61,40 @@ where
     /// # Cancel safety
     ///
     /// Dropping the call loses nothing. Dropping the `Tail` leaves what it read ahead pending.
-    pub async fn next(&mut self) -> Result<Delivery<T>, Error> {
-        std::future::poll_fn(|cx| self.poll_delivery(cx)).await
+    pub fn receive(&mut self) -> Call<'_, Delivery<T>>
+    where
+        T::Codec: Decode<T>,
+    {
+        Call::new(std::future::poll_fn(|cx| self.poll_delivery(cx)))
     }
 
-    fn poll_delivery(&mut self, cx: &mut Context<'_>) -> Poll<Result<Delivery<T>, Error>> {
+    fn poll_delivery(&mut self, cx: &mut Context<'_>) -> Poll<Result<Delivery<T>, Error>>
+    where
+        T::Codec: Decode<T>,
+    {
         loop {
             if let Some(delivery) = self.ahead.pop_front() {
                 return Poll::Ready(Ok(delivery));
             }
             let reading = self.reading.get_or_insert_with(|| {
-                let (consumer, history) = (self.consumer.clone(), self.history);
+                let (consumer, in_history, history) = (self.consumer.clone(), self.in_history, self.history);
                 Box::pin(async move {
-                    match history {
-                        Some(after) => {
-                            consumer.history(after, PAGE).await.map(|claimed| (claimed.deliveries, claimed.lost))
-                        }
-                        None => consumer.read(PAGE, WAIT).await.map(|deliveries| (deliveries, Vec::new())),
+                    if in_history {
+                        consumer.history(history, PAGE).await.map(|claimed| (claimed.deliveries, claimed.lost))
+                    } else {
+                        consumer.read(PAGE, WAIT).await.map(|deliveries| (deliveries, Vec::new()))
                     }
                 })
             });
             let page = ready!(reading.as_mut().poll(cx));
             self.reading = None;
             let (deliveries, lost) = page?;
-            if self.history.is_some() {
+            if self.in_history {
                 let seen = deliveries.iter().map(Delivery::position).chain(lost.iter().copied());
-                let last = seen.max_by_key(|position| (position.partition(), position.offset()));
+                let furthest = seen.max_by_key(|position| (position.partition(), position.offset()));
                 // An empty page is the last.
-                self.history = last.map(Some);
+                self.in_history = furthest.is_some();
+                self.history = furthest;
             }
             self.lost.extend(lost);
             self.ahead.extend(deliveries);

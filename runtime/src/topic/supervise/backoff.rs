@@ -3,22 +3,22 @@ use std::time::Duration;
 use super::SupervisePolicy;
 
 /// The delay before the next attempt.
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     policy: SupervisePolicy,
     next: Duration,
 }
 
 impl Backoff {
-    pub(super) fn new(policy: SupervisePolicy) -> Self {
+    pub(crate) fn new(policy: SupervisePolicy) -> Self {
         Self { policy, next: policy.initial }
     }
 
-    pub(super) fn start_over(&mut self) {
+    pub(crate) fn start_over(&mut self) {
         self.next = self.policy.initial;
     }
 
     /// Returns a wait uniform in [d/2, d] and doubles d up to the bound.
-    pub(super) fn wait(&mut self, random: u64) -> Duration {
+    pub(crate) fn wait(&mut self, random: u64) -> Duration {
         let delay = self.next;
         self.next = delay.saturating_mul(2).min(self.policy.max);
         let half = delay / 2;

@@ -1,6 +1,7 @@
 //! The supervised subscription: it subscribes again after an interruption and tells the gap.
 
 mod backoff;
+mod ends;
 mod policy;
 mod run;
 mod source;
@@ -14,6 +15,8 @@ use std::time::Duration;
 
 use crate::error::{Cause, Error};
 
+pub(crate) use backoff::Backoff;
+pub(crate) use ends::{Ends, Interruption, words};
 pub use policy::SupervisePolicy;
 pub use run::Supervise;
 pub use stop::Stop;

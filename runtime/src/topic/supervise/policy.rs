@@ -46,7 +46,7 @@ impl SupervisePolicy {
         self
     }
 
-    pub(super) fn problems(&self) -> Vec<String> {
+    pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.initial < Duration::from_millis(1) || self.initial > self.max {
             problems.push(format!("`initial` is {:?}; give 1 ms up to `max`, {:?}", self.initial, self.max));

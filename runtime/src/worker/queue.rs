@@ -1,0 +1,327 @@
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+use super::lanes::{Lanes, lane_of};
+use crate::broker::lock;
+use crate::capability::Stored;
+use crate::error::Error;
+use crate::stream::Position;
+
+/// What the worker's parts share: deliveries on their way from the reader through the slots to the settler.
+#[derive(Debug)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// Told when there is something for a slot, and when slots are to look whether they should end.
+    work: Notify,
+    /// Told when there is something to settle, or the last slot has ended.
+    settle: Notify,
+    /// Told when the reader has room again.
+    room: Notify,
+    /// Told when the worker can't go on.
+    fatal: Notify,
+    /// Told when what is under way is to be dropped.
+    cancel: Notify,
+    cancelled: AtomicBool,
+    /// Below so many records the reader asks for more.
+    low: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lanes: Lanes,
+    /// Of each slot.
+    under_way: Vec<Vec<Position>>,
+    /// Handled, to be settled.
+    done: Vec<Position>,
+    /// Handed to the backend to be settled, and not confirmed.
+    settling: Vec<Position>,
+    /// Handed out by a group that is gone: when the new one hands them out again, they aren't handled again.
+    carried: HashSet<Position>,
+    idle_slots: usize,
+    settler_idle: bool,
+    reader_waits: bool,
+    draining: bool,
+    slots: usize,
+    fatal: Option<Error>,
+}
+
+impl Queue {
+    pub(super) fn new(slots: usize, read_ahead: usize) -> Self {
+        Self {
+            state: Mutex::new(State {
+                lanes: Lanes::new(slots),
+                under_way: vec![Vec::new(); slots],
+                slots,
+                ..State::default()
+            }),
+            work: Notify::new(),
+            settle: Notify::new(),
+            room: Notify::new(),
+            fatal: Notify::new(),
+            cancel: Notify::new(),
+            cancelled: AtomicBool::new(false),
+            low: read_ahead / 2,
+        }
+    }
+
+    /// Adds what was read, as far as it isn't here already.
+    pub(super) fn push(&self, records: Vec<Stored>, may_be_known: bool) {
+        let mut state = lock(&self.state);
+        let known = if may_be_known { state.known() } else { HashSet::new() };
+        let mut count = 0;
+        for stored in records {
+            if known.contains(&stored.position) {
+                continue;
+            }
+            if state.carried.remove(&stored.position) {
+                // The new group has it pending now. Under way it is settled in the end; otherwise it is to be settled.
+                if !state.is_under_way(stored.position) {
+                    state.done.push(stored.position);
+                }
+                continue;
+            }
+            count += usize::from(state.lanes.push(stored));
+        }
+        let settle = !state.done.is_empty() && std::mem::take(&mut state.settler_idle);
+        let wake = count.min(state.idle_slots);
+        drop(state);
+        if settle {
+            self.settle.notify_one();
+        }
+        for _ in 0..wake {
+            self.work.notify_one();
+        }
+    }
+
+    /// Ends what a slot had under way, and takes its next, at most so many; says no when the slot is to end.
+    ///
+    /// `taken` holds what was under way, of which what is `handled` is to be settled, and is filled with what is next.
+    pub(super) async fn next(
+        &self,
+        slot: usize,
+        most: usize,
+        taken: &mut Vec<Stored>,
+        handled: &mut Vec<bool>,
+    ) -> bool {
+        if let Some(found) = self.turn_over(slot, most, taken, handled, false) {
+            return found;
+        }
+        loop {
+            let told = self.work.notified();
+            tokio::pin!(told);
+            told.as_mut().enable();
+            if let Some(found) = self.turn_over(slot, most, taken, handled, true) {
+                return found;
+            }
+            let idle = Idle(self);
+            told.await;
+            drop(idle);
+        }
+    }
+
+    /// Says whether something was taken; `None` where there is nothing yet and the slot counts as idle, if it `waits`.
+    fn turn_over(
+        &self,
+        slot: usize,
+        most: usize,
+        taken: &mut Vec<Stored>,
+        handled: &mut Vec<bool>,
+        waits: bool,
+    ) -> Option<bool> {
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        let settle = !taken.is_empty() && std::mem::take(&mut state.settler_idle);
+        state.under_way[slot].clear();
+        for (stored, handled) in taken.drain(..).zip(handled.drain(..)) {
+            if handled {
+                state.done.push(stored.position);
+            }
+            if let Some(key) = &stored.record.key {
+                state.lanes.done(key);
+            }
+        }
+        if state.draining || self.is_cancelled() {
+            if settle {
+                self.settle.notify_one();
+            }
+            return Some(false);
+        }
+        state.lanes.take(most, taken);
+        state.under_way[slot].extend(taken.iter().map(|stored| stored.position));
+        if taken.is_empty() && waits {
+            state.idle_slots += 1;
+        }
+        if settle {
+            self.settle.notify_one();
+        }
+        if state.reader_waits && state.lanes.records() <= self.low {
+            state.reader_waits = false;
+            self.room.notify_one();
+        }
+        if !taken.is_empty() && state.lanes.is_ready() && state.idle_slots > 0 {
+            // What waited behind a key that is free now, or more than the slots that were woken took.
+            self.work.notify_one();
+        }
+        (!taken.is_empty()).then_some(true)
+    }
+
+    /// Pauses the lane of something that failed, and says how many lanes are paused.
+    pub(super) fn pause(&self, failed: &Stored) -> usize {
+        let mut state = lock(&self.state);
+        state.lanes.pause(lane_of(failed));
+        state.lanes.paused()
+    }
+
+    /// Says whether the lane was paused.
+    pub(super) fn is_paused(&self, stored: &Stored) -> bool {
+        lock(&self.state).lanes.is_paused(stored)
+    }
+
+    /// Ends the worker with an error.
+    pub(super) fn fail(&self, error: Error) {
+        lock(&self.state).fatal.get_or_insert(error);
+        self.fatal.notify_one();
+    }
+
+    /// Waits for such an error.
+    pub(super) async fn fatal(&self) -> Error {
+        loop {
+            if let Some(error) = &lock(&self.state).fatal {
+                return error.clone();
+            }
+            self.fatal.notified().await;
+        }
+    }
+
+    /// How many records and bytes wait.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        let state = lock(&self.state);
+        (state.lanes.records(), state.lanes.bytes())
+    }
+
+    /// Waits until few enough records wait that the reader should read.
+    pub(super) async fn room(&self, has_room: impl Fn(usize, usize) -> bool) {
+        loop {
+            {
+                let mut state = lock(&self.state);
+                if has_room(state.lanes.records(), state.lanes.bytes()) {
+                    return;
+                }
+                state.reader_waits = true;
+            }
+            self.room.notified().await;
+        }
+    }
+
+    /// Waits for something to settle and takes it, at most so many. Empty once every slot has ended.
+    pub(super) async fn to_settle(&self, most: usize) -> Vec<Position> {
+        loop {
+            {
+                let mut state = lock(&self.state);
+                if !state.done.is_empty() {
+                    let from = state.done.len().saturating_sub(most);
+                    let taken = state.done.split_off(from);
+                    state.settling.extend_from_slice(&taken);
+                    return taken;
+                }
+                if state.slots == 0 {
+                    return Vec::new();
+                }
+                state.settler_idle = true;
+            }
+            self.settle.notified().await;
+        }
+    }
+
+    pub(super) fn settled(&self) {
+        lock(&self.state).settling.clear();
+    }
+
+    /// Settles again what wasn't confirmed: it changes nothing where it was recorded.
+    pub(super) fn settle_again(&self) {
+        let mut state = lock(&self.state);
+        let again = std::mem::take(&mut state.settling);
+        state.done.extend(again);
+    }
+
+    /// The group is gone, and what it handed out with it. What waits comes again; what was handled doesn't have to be.
+    pub(super) fn vanished(&self) {
+        let mut state = lock(&self.state);
+        state.lanes.remove(|_| true);
+        let carried: Vec<_> = state.done.drain(..).collect();
+        state.carried.extend(carried);
+        let carried = std::mem::take(&mut state.settling);
+        state.carried.extend(carried);
+        let carried: Vec<_> = state.under_way.iter().flatten().copied().collect();
+        state.carried.extend(carried);
+    }
+
+    /// Everything that is pending for this worker and isn't settled.
+    pub(super) fn held(&self) -> Vec<Position> {
+        lock(&self.state).known().into_iter().collect()
+    }
+
+    /// Removes those that wait and are no longer this consumer's, and returns them.
+    pub(super) fn lose(&self, lost: &HashSet<Position>) -> Vec<Position> {
+        lock(&self.state).lanes.remove(|position| lost.contains(&position))
+    }
+
+    /// Takes nothing more, and returns what waited.
+    pub(super) fn drain(&self) -> Vec<Position> {
+        let mut state = lock(&self.state);
+        state.draining = true;
+        let waited = state.lanes.remove(|_| true);
+        drop(state);
+        self.work.notify_waiters();
+        waited
+    }
+
+    /// Drops what is under way.
+    pub(super) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::SeqCst);
+        self.cancel.notify_waiters();
+        self.work.notify_waiters();
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn cancelling(&self) -> tokio::sync::futures::Notified<'_> {
+        self.cancel.notified()
+    }
+
+    /// One slot has ended.
+    pub(super) fn slot_ended(&self) {
+        lock(&self.state).slots -= 1;
+        self.settle.notify_one();
+    }
+
+    /// What is under way.
+    pub(super) fn under_way(&self) -> Vec<Position> {
+        lock(&self.state).under_way.iter().flatten().copied().collect()
+    }
+}
+
+impl State {
+    fn known(&self) -> HashSet<Position> {
+        let settled = self.done.iter().chain(&self.settling).copied();
+        self.lanes.positions().chain(self.under_way.iter().flatten().copied()).chain(settled).collect()
+    }
+
+    fn is_under_way(&self, position: Position) -> bool {
+        self.under_way.iter().flatten().any(|one| *one == position)
+    }
+}
+
+/// A slot that waits, and was counted.
+struct Idle<'a>(&'a Queue);
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).idle_slots -= 1;
+    }
+}

@@ -1,0 +1,593 @@
+use std::collections::HashSet;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::queue::Queue;
+use super::slot::{Handler, Slot};
+use super::{Worker, WorkerNotice};
+use crate::broker::{Tracked, caught, lock};
+use crate::capability::{AckGroups, BackendError, Stored, Taken};
+use crate::codec::Decode;
+use crate::declaration::StreamSpec;
+use crate::error::{Cause, Error, ErrorKind, HandlerError, Operation};
+use crate::stream::{Delivery, Position, Positions, Start, Stream};
+use crate::telemetry;
+use crate::topic::{Backoff, Ended, Ends, Gap, Interruption, words};
+
+/// Entries of one page of the worker's own history.
+const PAGE: usize = 256;
+/// How often it looks up to where everything is acknowledged.
+const LOOK: Duration = Duration::from_secs(1);
+/// A read waits at most so long, since one without end couldn't be told from one that hangs.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How long giving back may take once a stop's budget is over.
+const GIVE_BACK: Duration = Duration::from_secs(1);
+
+impl<T, B, S> Worker<T, B, S>
+where
+    T: StreamSpec + Send + 'static,
+    T::Codec: Decode<T>,
+    B: AckGroups,
+    S: Clone + Send + Sync + 'static,
+{
+    /// Runs until it is stopped or dropped, the broker closes, or it can't go on.
+    ///
+    /// The handler gets a delivery whose value has decoded, and a clone of the state. When it returns `Ok`, the entry is
+    /// acknowledged, together with what else is done by then.
+    ///
+    /// # Errors
+    ///
+    /// `Callback` or `Panicked` of the gap callback, `Overloaded` when too many keys are paused, or what makes another
+    /// attempt pointless: `Invalid` with every setting out of its bounds, `Unsupported`, and `Absent` where the group
+    /// isn't there at first and this broker hasn't [ensured](crate::AckGroup::ensure) it. A server that is out of reach
+    /// or refuses is tried again for ever: [`on_notice`](Self::on_notice) tells each attempt.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the handlers under way. What was delivered to it stays pending: it is claimed once it is idle, or
+    /// found again by a worker of the same name. So does closing the broker; a stop token lets the handlers finish.
+    pub async fn run<H, Handling>(self, handler: H) -> Result<Ended, Error>
+    where
+        H: Fn(Delivery<T>, S) -> Handling + Send + Sync + 'static,
+        Handling: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        let state = self.state.clone();
+        self.drive(One { handler, state }).await
+    }
+
+    /// Runs with a handler of batches: whatever waits, at least one and at most `max` deliveries, in order within a key.
+    ///
+    /// A batch never waits to fill up. It is acknowledged as a whole when the handler returns `Ok`; when it fails, all
+    /// of it stays unsettled, and each of its keys is paused. A delivery that doesn't decode is left out.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a `max` outside 1 to 65,536; otherwise as [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run).
+    pub async fn run_batches<H, Handling>(self, max: usize, handler: H) -> Result<Ended, Error>
+    where
+        H: Fn(Vec<Delivery<T>>, S) -> Handling + Send + Sync + 'static,
+        Handling: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        if !(1..=65_536).contains(&max) {
+            let detail = format!("batches of {max}; give 1 to 65536");
+            return Err(self.group.error(ErrorKind::Invalid, Operation::Work).detail(detail));
+        }
+        let state = self.state.clone();
+        self.drive(Many { handler, state, max }).await
+    }
+
+    async fn drive<H: Handler<T>>(self, handler: H) -> Result<Ended, Error> {
+        let problems = self.settings.problems();
+        if !problems.is_empty() {
+            return Err(self.group.error(ErrorKind::Invalid, Operation::Work).detail(problems.join("; ")));
+        }
+        self.group.check_consumer(&self.name)?;
+        let stream = self.group.stream().clone();
+        let shared = stream.host().shared().clone();
+        let name = format!("worker `{}` of `{}` of `{}`", self.name, self.group.name(), stream.declaration());
+        let _entry = shared.tracker.enter(Tracked::Callback, name);
+        let queue = Arc::new(Queue::new(self.settings.concurrency, self.settings.read_ahead));
+        let _cancelled = CancelledWhenDropped(queue.clone());
+        let handler = Arc::new(handler);
+        for index in 0..self.settings.concurrency {
+            let slot = Slot {
+                stream: stream.clone(),
+                queue: queue.clone(),
+                handler: handler.clone(),
+                notice: self.notice.clone(),
+                deadline: self.settings.deadline,
+                paused_keys: self.settings.paused_keys,
+                index,
+            };
+            stream.host().spawn("worker's handler", shared.inside(slot.run()));
+        }
+        let run = Run {
+            average: Mutex::new(FIRST_AVERAGE),
+            settled: Mutex::default(),
+            progress: AtomicBool::new(true),
+            worker: self,
+            stream,
+            queue,
+        };
+        // In a box: what a backend does for it would make the caller's future large.
+        Box::pin(run.supervise()).await
+    }
+}
+
+struct CancelledWhenDropped(Arc<Queue>);
+
+impl Drop for CancelledWhenDropped {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+struct One<H, S> {
+    handler: H,
+    state: S,
+}
+
+impl<T, S, H, Handling> Handler<T> for One<H, S>
+where
+    T: StreamSpec,
+    S: Clone + Send + Sync + 'static,
+    H: Fn(Delivery<T>, S) -> Handling + Send + Sync + 'static,
+    Handling: Future<Output = Result<(), HandlerError>> + Send + 'static,
+{
+    type Handling = Handling;
+
+    fn most(&self) -> usize {
+        1
+    }
+
+    fn handle(&self, deliveries: &mut Vec<Delivery<T>>) -> Handling {
+        let delivery = deliveries.pop().expect("a handler is called with a delivery");
+        (self.handler)(delivery, self.state.clone())
+    }
+}
+
+struct Many<H, S> {
+    handler: H,
+    state: S,
+    max: usize,
+}
+
+impl<T, S, H, Handling> Handler<T> for Many<H, S>
+where
+    T: StreamSpec,
+    S: Clone + Send + Sync + 'static,
+    H: Fn(Vec<Delivery<T>>, S) -> Handling + Send + Sync + 'static,
+    Handling: Future<Output = Result<(), HandlerError>> + Send + 'static,
+{
+    type Handling = Handling;
+
+    fn most(&self) -> usize {
+        self.max
+    }
+
+    fn handle(&self, deliveries: &mut Vec<Delivery<T>>) -> Handling {
+        (self.handler)(std::mem::take(deliveries), self.state.clone())
+    }
+}
+
+/// What a record is taken to have before any was read.
+const FIRST_AVERAGE: usize = 8 << 10;
+
+struct Run<T: StreamSpec, B: AckGroups, S> {
+    worker: Worker<T, B, S>,
+    stream: Stream<T, B>,
+    queue: Arc<Queue>,
+    /// Bytes of a record, of late.
+    average: Mutex<usize>,
+    /// Up to where everything was acknowledged when it was last looked up.
+    settled: Mutex<Positions>,
+    /// Whether something was acknowledged since.
+    progress: AtomicBool,
+}
+
+/// Why a session isn't continued.
+enum Halt {
+    Interrupted(Error),
+    Failed(Error),
+}
+
+impl<T, B, S> Run<T, B, S>
+where
+    T: StreamSpec + Send + 'static,
+    B: AckGroups,
+    S: Clone + Send + Sync + 'static,
+{
+    async fn supervise(&self) -> Result<Ended, Error> {
+        let host = self.stream.host();
+        let mut ends = Ends::new(host, self.worker.stop.as_ref());
+        let mut backoff = Backoff::new(self.worker.settings.backoff);
+        let mut interruption: Option<Interruption> = None;
+        let mut vanished = false;
+        let mut was_ready = false;
+        let ended = loop {
+            let error = match ends.first(self.go_on(vanished)).await {
+                Err(ended) => break ended,
+                Ok(Err(error)) => error,
+                Ok(Ok(first)) => {
+                    was_ready = true;
+                    vanished = false;
+                    self.notice(WorkerNotice::Ready);
+                    if let Some(interruption) = interruption.take()
+                        && let Some(ended) = self.tell(interruption.over(), &mut ends).await?
+                    {
+                        break ended;
+                    }
+                    let since = Instant::now();
+                    let halt = match ends.first(self.session(first)).await {
+                        Err(ended) => break ended,
+                        Ok(Halt::Failed(error)) => return Err(error),
+                        Ok(Halt::Interrupted(error)) => error,
+                    };
+                    if since.elapsed() >= self.worker.settings.backoff.stable_after {
+                        backoff.start_over();
+                    }
+                    if halt.kind() != ErrorKind::Closed {
+                        self.notice(WorkerNotice::Interrupted { error: &halt });
+                    }
+                    halt
+                }
+            };
+            let kind = error.kind();
+            if kind == ErrorKind::Closed {
+                break Ended::Closed;
+            }
+            // Rights are often granted later, and a service that waits for them needs no restart.
+            let hopeless = !error.is_transient() && kind != ErrorKind::Forbidden;
+            let never_there = kind == ErrorKind::Absent && !was_ready && !self.worker.group.bound.is_ensured();
+            if hopeless || never_there {
+                return Err(error);
+            }
+            let is_absent = kind == ErrorKind::Absent;
+            let cause = if is_absent { Cause::Vanished } else { Cause::Disconnected };
+            if is_absent && !vanished {
+                vanished = true;
+                self.queue.vanished();
+            }
+            match &mut interruption {
+                Some(interruption) => {
+                    interruption.attempts = interruption.attempts.saturating_add(1);
+                    if is_absent {
+                        interruption.cause = cause;
+                    }
+                    self.notice(WorkerNotice::Failed { error: &error, attempts: interruption.attempts });
+                }
+                none => {
+                    let begun = none.insert(Interruption::new(cause, &error));
+                    if !was_ready {
+                        begun.attempts = 1;
+                        self.notice(WorkerNotice::Failed { error: &error, attempts: 1 });
+                    }
+                }
+            }
+            let attempts = interruption.as_ref().map_or(0, |begun| begun.attempts);
+            telemetry::work_interrupted(self.stream.declaration(), self.system(), &error, attempts);
+            self.queue.settle_again();
+            if let Err(ended) = ends.first(sleep(backoff.wait(host.random()))).await {
+                break ended;
+            }
+        };
+        if ended == Ended::Stopped {
+            self.drain().await;
+        }
+        telemetry::supervision_ended(self.stream.declaration(), self.system(), ended);
+        Ok(ended)
+    }
+
+    fn system(&self) -> &'static str {
+        self.stream.broker().inner.system
+    }
+
+    fn notice(&self, notice: WorkerNotice<'_>) {
+        if let Some(notified) = &self.worker.notice {
+            notified(notice);
+        }
+    }
+
+    /// Tells of a gap, and says whether the broker closed meanwhile.
+    async fn tell(&self, gap: Gap, ends: &mut Ends<'_>) -> Result<Option<Ended>, Error> {
+        telemetry::gap(self.stream.declaration(), self.system(), &gap);
+        self.notice(WorkerNotice::Gap(&gap));
+        let Some(callback) = &self.worker.gap else { return Ok(None) };
+        let calling = caught(async { callback(gap, self.worker.state.clone()).await });
+        match ends.unless_closed(self.stream.host().shared().inside(calling)).await {
+            None => Ok(Some(Ended::Closed)),
+            Some(Ok(Ok(()))) => Ok(None),
+            Some(Ok(Err(failed))) => Err(self.error(ErrorKind::Callback).source_of(failed.into_inner())),
+            Some(Err(panic)) => Err(self.error(ErrorKind::Panicked).detail(words(&*panic))),
+        }
+    }
+
+    fn error(&self, kind: ErrorKind) -> Error {
+        self.stream.error(kind, Operation::Work)
+    }
+
+    async fn operate<R>(&self, run: impl Future<Output = Result<R, BackendError>> + Send) -> Result<R, Error> {
+        self.stream.operate(Operation::Work, run).await
+    }
+
+    /// Makes the group anew where it is gone, and reads the first page of what is pending for this worker.
+    async fn go_on(&self, vanished: bool) -> Result<Taken, Error> {
+        if vanished {
+            self.make_anew().await?;
+        }
+        self.history(None).await
+    }
+
+    async fn history(&self, after: Option<Position>) -> Result<Taken, Error> {
+        let group = &self.worker.group.bound.address;
+        self.operate(B::history(self.stream.client(), group, &self.worker.name, after, self.page())).await
+    }
+
+    fn page(&self) -> usize {
+        PAGE.min(self.stream.broker().limits().read_records)
+    }
+
+    async fn make_anew(&self) -> Result<(), Error> {
+        let group = &self.worker.group;
+        let made = match self.make_group().await {
+            Err(error) if error.kind() == ErrorKind::Absent => match self.stream.bound.ensured() {
+                Some(settings) => {
+                    let address = &self.stream.bound.address;
+                    self.operate(B::ensure(self.stream.client(), address, &settings)).await?;
+                    self.make_group().await
+                }
+                None => Err(error.detail(format!(
+                    "the stream of the group `{}` is gone; whoever owns it has to ensure it again",
+                    group.name()
+                ))),
+            },
+            made => made,
+        };
+        made.map(drop)
+    }
+
+    /// Makes the group, at the highest position up to which everything is known to be acknowledged.
+    async fn make_group(&self) -> Result<bool, Error> {
+        let mut settled = lock(&self.settled).clone();
+        let mut start = self.worker.group.bound.start();
+        if !settled.is_empty() {
+            // A stream that was made anew, by a clock that went back perhaps, may not have got there yet. Never at the end.
+            let client = self.stream.client();
+            let latest = self.operate(B::start(client, &self.stream.bound.address, &Start::Latest)).await?;
+            let beyond = |at: &Position| latest.get(at.partition()).is_none_or(|latest| latest.offset() < at.offset());
+            let beyond: Vec<_> = settled.iter().filter(beyond).collect();
+            for position in beyond {
+                settled.remove(position.partition());
+            }
+            start = if settled.is_empty() { Start::Earliest } else { Start::After(settled) };
+        }
+        self.worker.group.ensure_at(&start, Operation::Work).await
+    }
+
+    /// Works until something goes wrong.
+    async fn session(&self, first: Taken) -> Halt {
+        let mut intake = pin!(self.intake(first));
+        let mut settling = pin!(self.settle());
+        let mut keeping = pin!(self.keep());
+        let mut failing = pin!(self.queue.fatal());
+        poll_fn(|cx| {
+            if let Poll::Ready(error) = failing.as_mut().poll(cx) {
+                return Poll::Ready(Halt::Failed(error));
+            }
+            if let Poll::Ready(error) = settling.as_mut().poll(cx) {
+                return Poll::Ready(Halt::Interrupted(error));
+            }
+            if let Poll::Ready(error) = intake.as_mut().poll(cx) {
+                return Poll::Ready(Halt::Interrupted(error));
+            }
+            keeping.as_mut().poll(cx).map(Halt::Interrupted)
+        })
+        .await
+    }
+
+    /// Reads ahead: first what is pending for this worker, then what is new, and at times what others left idle.
+    async fn intake(&self, first: Taken) -> Error {
+        match self.read_ahead(first).await {
+            Err(error) => error,
+            Ok(never) => match never {},
+        }
+    }
+
+    async fn read_ahead(&self, first: Taken) -> Result<std::convert::Infallible, Error> {
+        let mut page = first;
+        while let Some(last) = self.redelivered(page) {
+            self.room().await;
+            page = self.history(Some(last)).await?;
+        }
+        let (client, group) = (self.stream.client(), &self.worker.group.bound.address);
+        let idle = self.worker.settings.claim_after;
+        // Spread, so that workers that start together don't claim together.
+        let share = u32::try_from(self.stream.host().random() % 256).unwrap_or_default();
+        let mut claim_at = Instant::now() + idle / 2 * share / 256;
+        loop {
+            let max = self.room().await;
+            let now = Instant::now();
+            if now >= claim_at {
+                let claimed = self.operate(B::claim(client, group, &self.worker.name, idle, max)).await?;
+                let is_full = claimed.records.len() + claimed.lost.len() >= max;
+                self.redelivered(claimed);
+                claim_at = if is_full { now } else { now + idle / 2 };
+                if is_full {
+                    continue;
+                }
+            }
+            let wait = claim_at.saturating_duration_since(Instant::now()).min(LONGEST_WAIT);
+            let reading = B::read_new(client, group, &self.worker.name, max, wait.max(Duration::from_millis(1)));
+            let records = self.operate(reading).await?;
+            self.measure(&records);
+            self.queue.push(records, false);
+        }
+    }
+
+    /// Takes a page of redelivered entries in, and returns the last; `None` of an empty page.
+    fn redelivered(&self, page: Taken) -> Option<Position> {
+        let Taken { records, lost } = page;
+        let seen = records.iter().map(|stored| stored.position).chain(lost.iter().copied());
+        let last = seen.max_by_key(|position| (position.partition(), position.offset()));
+        if !lost.is_empty() {
+            telemetry::lost(self.stream.declaration(), self.system(), lost.len());
+            self.notice(WorkerNotice::Lost { positions: &lost });
+        }
+        self.measure(&records);
+        self.queue.push(records, true);
+        last
+    }
+
+    /// Waits for room, and says for how many records.
+    async fn room(&self) -> usize {
+        let settings = &self.worker.settings;
+        self.queue
+            .room(|records, bytes| records <= settings.read_ahead / 2 && bytes <= settings.read_ahead_bytes / 2)
+            .await;
+        let (records, bytes) = self.queue.waiting();
+        let by_bytes = settings.read_ahead_bytes.saturating_sub(bytes) / (*lock(&self.average)).max(1);
+        let most = settings.read_ahead.saturating_sub(records).min(self.stream.broker().limits().read_records);
+        by_bytes.clamp(1, most.max(1))
+    }
+
+    fn measure(&self, records: &[Stored]) {
+        if records.is_empty() {
+            return;
+        }
+        let bytes: usize = records.iter().map(|stored| stored.record.data.len()).sum();
+        let mut average = lock(&self.average);
+        *average = usize::midpoint(*average, bytes / records.len());
+    }
+
+    /// Acknowledges what was handled, all that there is each time.
+    async fn settle(&self) -> Error {
+        let most = self.stream.broker().limits().batch_messages;
+        loop {
+            let positions = self.queue.to_settle(most).await;
+            if positions.is_empty() {
+                return self.error(ErrorKind::Panicked).detail("the tasks of the handlers ended");
+            }
+            if let Err(error) = self.acknowledge(&positions).await {
+                return error;
+            }
+        }
+    }
+
+    async fn acknowledge(&self, positions: &[Position]) -> Result<(), Error> {
+        self.operate(B::ack(self.stream.client(), &self.worker.group.bound.address, positions)).await?;
+        self.queue.settled();
+        self.progress.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Keeps what is here from being claimed, and looks up to where everything is acknowledged.
+    async fn keep(&self) -> Error {
+        let third = self.worker.settings.claim_after / 3;
+        let mut extended = Instant::now();
+        loop {
+            sleep(third.min(LOOK)).await;
+            let kept = async {
+                if extended.elapsed() >= third {
+                    extended = Instant::now();
+                    self.extend().await?;
+                }
+                self.look().await
+            };
+            if let Err(error) = kept.await {
+                return error;
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<(), Error> {
+        if self.progress.swap(false, Ordering::AcqRel) {
+            let settled = self.operate(B::settled(self.stream.client(), &self.worker.group.bound.address)).await?;
+            *lock(&self.settled) = settled;
+        }
+        Ok(())
+    }
+
+    async fn extend(&self) -> Result<(), Error> {
+        let held = self.queue.held();
+        for part in held.chunks(self.page()) {
+            let extending = B::extend(self.stream.client(), &self.worker.group.bound.address, &self.worker.name, part);
+            let kept: HashSet<_> = self.operate(extending).await?.into_iter().collect();
+            if kept.len() == part.len() {
+                continue;
+            }
+            let lost = part.iter().copied().filter(|position| !kept.contains(position)).collect();
+            let taken_over = self.queue.lose(&lost);
+            if !taken_over.is_empty() {
+                self.notice(WorkerNotice::TakenOver { positions: &taken_over });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets what is under way finish and be settled within the budget, and gives back the rest.
+    async fn drain(&self) {
+        let deadline = Instant::now() + self.worker.settings.drain;
+        let waited = self.queue.drain();
+        let giving_back = self.give_back(waited);
+        let settling = async {
+            let most = self.stream.broker().limits().batch_messages;
+            let mut backoff = Backoff::new(self.worker.settings.backoff);
+            self.queue.settle_again();
+            loop {
+                let positions = self.queue.to_settle(most).await;
+                if positions.is_empty() {
+                    return;
+                }
+                let Err(error) = self.acknowledge(&positions).await else { continue };
+                self.notice(WorkerNotice::Failed { error: &error, attempts: 1 });
+                if !error.is_transient() || error.kind() == ErrorKind::Absent {
+                    return;
+                }
+                self.queue.settle_again();
+                sleep(backoff.wait(self.stream.host().random())).await;
+            }
+        };
+        let mut keeping = pin!(async {
+            loop {
+                // What can't be kept may be claimed, which is what happens to it after the stop anyway.
+                self.keep().await;
+            }
+        });
+        let (mut giving_back, mut settling) = (pin!(giving_back), pin!(settling));
+        let (mut given_back, mut settled) = (false, false);
+        let drained = poll_fn(|cx| {
+            given_back = given_back || giving_back.as_mut().poll(cx).is_ready();
+            settled = settled || settling.as_mut().poll(cx).is_ready();
+            if given_back && settled {
+                return Poll::Ready(());
+            }
+            keeping.as_mut().poll(cx)
+        });
+        if timeout_at(deadline, drained).await.is_err() {
+            let under_way = self.queue.under_way();
+            self.queue.cancel();
+            // Best effort: what isn't given back is claimed once it is idle.
+            let _ = timeout(GIVE_BACK, self.give_back(under_way)).await;
+        }
+    }
+
+    async fn give_back(&self, positions: Vec<Position>) {
+        for part in positions.chunks(self.page()) {
+            let releasing = B::release(self.stream.client(), &self.worker.group.bound.address, &self.worker.name, part);
+            if let Err(error) = self.operate(releasing).await {
+                self.notice(WorkerNotice::Failed { error: &error, attempts: 1 });
+                return;
+            }
+        }
+    }
+}

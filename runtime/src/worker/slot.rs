@@ -1,0 +1,172 @@
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::queue::Queue;
+use super::{Notified, WorkerNotice};
+use crate::broker::caught;
+use crate::capability::{AckGroups, Stored};
+use crate::codec::Decode;
+use crate::declaration::StreamSpec;
+use crate::error::{Error, ErrorKind, HandlerError, Operation};
+use crate::stream::{Delivery, Stream};
+use crate::telemetry;
+use crate::topic::words;
+
+/// A handler of single deliveries or of batches.
+pub(super) trait Handler<T: StreamSpec>: Send + Sync + 'static {
+    type Handling: Future<Output = Result<(), HandlerError>> + Send + 'static;
+
+    /// How many deliveries one call takes at most.
+    fn most(&self) -> usize;
+
+    /// Starts a call with all of the deliveries, which are at least one.
+    fn handle(&self, deliveries: &mut Vec<Delivery<T>>) -> Self::Handling;
+}
+
+/// One of the handlers that run at once.
+pub(super) struct Slot<T: StreamSpec, B: AckGroups, H> {
+    pub(super) stream: Stream<T, B>,
+    pub(super) queue: Arc<Queue>,
+    pub(super) handler: Arc<H>,
+    pub(super) notice: Option<Notified>,
+    pub(super) deadline: Duration,
+    pub(super) paused_keys: usize,
+    pub(super) index: usize,
+}
+
+impl<T, B, H> Slot<T, B, H>
+where
+    T: StreamSpec + Send + 'static,
+    T::Codec: Decode<T>,
+    B: AckGroups,
+    H: Handler<T>,
+{
+    /// Handles one delivery, or batch, after another until there is nothing more to take or the broker closes.
+    pub(super) async fn run(self) {
+        // Told also when the task is dropped, with its runtime.
+        let _ended = Ended(&self.queue);
+        let mut serving = pin!(self.serve());
+        let mut closing = pin!(self.stream.host().closing());
+        poll_fn(|cx| {
+            if serving.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            closing.as_mut().poll(cx)
+        })
+        .await;
+    }
+
+    async fn serve(&self) {
+        let most = self.handler.most();
+        let mut taken = Vec::new();
+        let mut handled = Vec::new();
+        let mut deliveries = Vec::new();
+        while self.queue.next(self.index, most, &mut taken, &mut handled).await {
+            // A loop of handlers that are ready at once must let others run.
+            tokio::task::coop::consume_budget().await;
+            self.decode(&taken, &mut handled, &mut deliveries).await;
+            if deliveries.is_empty() {
+                continue;
+            }
+            let Some(failed) = self.call(&mut deliveries).await else {
+                // Cancelled.
+                handled.fill(false);
+                continue;
+            };
+            if let Err(error) = failed {
+                for (stored, handled) in taken.iter().zip(&mut handled) {
+                    if std::mem::take(handled) {
+                        self.unsettled(stored, &error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decodes what was taken; what doesn't decode isn't handled, nor what is behind it of its key.
+    async fn decode(&self, taken: &[Stored], handled: &mut Vec<bool>, deliveries: &mut Vec<Delivery<T>>) {
+        handled.clear();
+        for stored in taken {
+            let behind = taken.len() > 1 && self.queue.is_paused(stored);
+            // Decoding runs the payload's own code.
+            let decoded = if behind { None } else { Some(caught(async { Delivery::decode(stored.clone()) }).await) };
+            let delivery = match decoded {
+                None => None,
+                Some(Err(panic)) => {
+                    self.unsettled(stored, &self.error(ErrorKind::Panicked).detail(words(&*panic)));
+                    None
+                }
+                Some(Ok(delivery)) => match delivery.value() {
+                    Ok(_) => Some(delivery),
+                    Err(poison) => {
+                        self.unsettled(stored, &self.error(ErrorKind::Malformed).source_of(poison));
+                        None
+                    }
+                },
+            };
+            handled.push(delivery.is_some());
+            deliveries.extend(delivery);
+        }
+    }
+
+    /// Runs the handler. `None` when it was cancelled.
+    async fn call(&self, deliveries: &mut Vec<Delivery<T>>) -> Option<Result<(), Error>> {
+        let calling = caught(async { self.handler.handle(deliveries).await });
+        let (declaration, system) = (self.stream.declaration(), self.stream.broker().inner.system);
+        let mut calling = pin!(telemetry::process(declaration, system, calling));
+        let mut cancelling = pin!(self.queue.cancelling());
+        let mut late = None;
+        let done = poll_fn(|cx| {
+            if let Poll::Ready(done) = calling.as_mut().poll(cx) {
+                return Poll::Ready(Some(Some(done)));
+            }
+            // What is ready at once pays for neither.
+            if cancelling.as_mut().poll(cx).is_ready() || self.queue.is_cancelled() {
+                return Poll::Ready(None);
+            }
+            let late = late.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.deadline)));
+            late.as_mut().poll(cx).map(|()| Some(None))
+        });
+        Some(match done.await? {
+            Some(Ok(Ok(()))) => Ok(()),
+            Some(Ok(Err(failed))) => Err(self.error(ErrorKind::Callback).source_of(failed.into_inner())),
+            Some(Err(panic)) => Err(self.error(ErrorKind::Panicked).detail(words(&*panic))),
+            None => {
+                let detail =
+                    format!("the handler took longer than {:?}; raise `deadline`, or do less in it", self.deadline);
+                Err(self.error(ErrorKind::Timeout).detail(detail))
+            }
+        })
+    }
+
+    fn unsettled(&self, stored: &Stored, error: &Error) {
+        let paused = self.queue.pause(stored);
+        let (position, attempt) = (stored.position, stored.attempt);
+        telemetry::unsettled(self.stream.declaration(), self.stream.broker().inner.system, position, attempt, error);
+        if let Some(notice) = &self.notice {
+            notice(WorkerNotice::Unsettled { position, attempt, error });
+        }
+        if paused > self.paused_keys {
+            let detail = format!(
+                "more than {} keys are paused by deliveries that failed; see to those, or raise `paused_keys`",
+                self.paused_keys
+            );
+            self.queue.fail(self.error(ErrorKind::Overloaded).detail(detail));
+        }
+    }
+
+    fn error(&self, kind: ErrorKind) -> Error {
+        self.stream.error(kind, Operation::Work)
+    }
+}
+
+struct Ended<'a>(&'a Queue);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.slot_ended();
+    }
+}
