@@ -1,6 +1,6 @@
-//! Typed, versioned topics over memory, Redis or Redis Cluster.
+//! Typed, versioned topics and streams over memory, Redis or Redis Cluster.
 //!
-//! > What the broker can't do doesn't compile. What was lost is told.
+//! > What the broker can't do doesn't compile. What was lost is told. What was settled is recorded.
 //!
 //! A payload type is declared with [`#[topic(..)]`](macro@topic); a [`Broker`] is built from a
 //! [`backend`] and a [`Config`]; binding the one to the other gives a [`Topic`], which publishes, subscribes
@@ -29,14 +29,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A stream is declared with [`#[stream_spec(..)]`](macro@stream_spec): an ordered, replayable log, which a
+//! [`Stream`] appends to and reads, an [`AckGroup`] shares among consumers, and a [`Worker`] handles.
+//!
 //! # Where to look
 //!
 //! | for | see |
 //! |---|---|
-//! | the words of `#[topic(..)]`, and what it generates | [`topic`](macro@topic) |
+//! | the words of the attributes, and what they generate | [`topic`](macro@topic), [`stream_spec`](macro@stream_spec) |
 //! | keys: which types, which text | [`TopicKey`](derive@TopicKey), [`key`] |
 //! | a consumer that goes on after an interruption and tells the [`Gap`] | [`Topic::supervise`] |
 //! | one that ends with it | [`Topic::subscribe`] |
+//! | an append that is recorded, and one that can be repeated | [`Stream::append`], [`Append::id`] |
+//! | reading and following a stream | [`Stream::read`], [`Stream::tail`] |
+//! | consumers that share a stream | [`Stream::ack_group`], [`Consumer`] |
+//! | a consumer that goes on, keeps order by key and settles | [`AckGroup::worker`] |
 //! | whether a failed operation may have happened | [`Error::outcome`] |
 //! | every bound | [`Limits`], [`SubscribeOptions`] |
 //! | what the payload's JSON may hold | [`codec::Json`] |
