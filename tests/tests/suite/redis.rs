@@ -12,6 +12,7 @@ mod cluster;
 mod faults;
 mod login;
 mod rights;
+mod streams;
 mod texts;
 
 /// Short enough that a test sees a dead server soon.

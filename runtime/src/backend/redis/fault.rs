@@ -19,11 +19,24 @@ pub(super) struct Fault {
     pub(super) moved: Option<(u16, Arc<str>)>,
     /// Whether another connection may find a server that doesn't refuse.
     pub(super) unfit: bool,
+    /// The server's own word for its refusal, where that matters to who asked.
+    pub(super) code: Option<Code>,
+}
+
+/// A refusal that is dealt with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Code {
+    /// `NOSCRIPT`
+    UnknownScript,
+    /// `BUSYGROUP`
+    GroupExists,
+    /// `CLUSTERDOWN`
+    ClusterDown,
 }
 
 impl Fault {
     pub(super) fn new(kind: ErrorKind, outcome: Outcome, text: impl Into<Arc<str>>) -> Self {
-        Self { kind, outcome, text: text.into(), moved: None, unfit: false }
+        Self { kind, outcome, text: text.into(), moved: None, unfit: false, code: None }
     }
 
     /// The server can't be reached; nothing was sent.
@@ -47,36 +60,40 @@ impl Fault {
     /// What a server answered to a command instead of doing it. Its own words may quote the command's arguments, so
     /// only the code is kept.
     pub(super) fn refusal(error: &ServerError, command: &str) -> Self {
-        let code = error.code();
+        Self::refused_by(error.code(), error.details().unwrap_or_default(), command)
+    }
+
+    /// The same of a reply that is an error.
+    pub(super) fn refused(reply: &[u8], command: &str) -> Self {
+        let text = String::from_utf8_lossy(reply);
+        // `!21` and a line of its own, or `-` and the text.
+        let text = if reply.first() == Some(&b'!') {
+            text.split_once("\r\n").map_or("", |(_, text)| text)
+        } else {
+            &text[1..]
+        };
+        let (code, details) = text.trim_end().split_once(' ').unwrap_or((text.trim_end(), ""));
+        Self::refused_by(code, details, command)
+    }
+
+    fn refused_by(code: &str, details: &str, command: &str) -> Self {
         if code == "NOPERM" {
             return Self::new(ErrorKind::Forbidden, Outcome::NotApplied, no_right(command));
         }
-        let meaning = match code {
-            "NOAUTH" => "it wants a user or a password; put them into the URL",
-            "WRONGPASS" => "user or password is wrong",
-            "OOM" => "its memory is full",
-            "READONLY" => "it is a replica; connect to the primary",
-            "LOADING" => "it is loading its data",
-            "MASTERDOWN" => "it is a replica without its primary",
-            "BUSY" => "it runs a script",
-            "CLUSTERDOWN" => "the cluster isn't complete",
-            "MOVED" | "ASK" => "another node has the slot; use `RedisCluster` for a cluster",
-            "TRYAGAIN" => "the slot is on its way to another node",
-            "CROSSSLOT" => "the channels are in several slots",
-            "NOPROTO" => "it doesn't speak RESP3; use Redis 7.0 or later, or Valkey",
-            "ERR" if command == "SELECT" => "it has no database of that number",
-            "ERR" if command == "CLUSTER SLOTS" => "it isn't a cluster's node; use `Redis` for a single server",
-            _ => "it refused the command",
-        };
+        let (kind, meaning) = meaning(code, details, command);
         // A code is a word of the server's; anything else is its text in place of one.
         let shown = if code.len() <= 32 && code.bytes().all(|byte| byte.is_ascii_uppercase()) { code } else { "ERR" };
-        let forbidden = matches!(code, "NOAUTH" | "WRONGPASS") || command == "SELECT" && code == "ERR";
-        let kind = if forbidden { ErrorKind::Forbidden } else { ErrorKind::Refused };
         let text = format!("the server answered `{shown}` to {command}: {meaning}");
         let mut fault = Self::new(kind, Outcome::NotApplied, text);
         fault.unfit = matches!(code, "READONLY" | "MASTERDOWN");
+        fault.code = match code {
+            "NOSCRIPT" => Some(Code::UnknownScript),
+            "BUSYGROUP" => Some(Code::GroupExists),
+            "CLUSTERDOWN" => Some(Code::ClusterDown),
+            _ => None,
+        };
         if code == "MOVED" {
-            let named = error.details().and_then(|details| details.split_once(' '));
+            let named = details.split_once(' ');
             fault.moved = named.and_then(|(slot, node)| Some((slot.parse().ok()?, node.into())));
         }
         fault
@@ -89,6 +106,10 @@ impl Fault {
 
     pub(super) fn malformed() -> Self {
         Self::unreachable("the server sent what isn't RESP3; is it Redis at all?")
+    }
+
+    pub(super) fn oversized() -> Self {
+        Self::unreachable("the server's reply is longer than 1 GiB; ask for less at once")
     }
 
     pub(super) fn unresolved() -> Self {
@@ -119,6 +140,41 @@ impl Fault {
     pub(super) fn handshake_timeout() -> Self {
         let text = "the TLS handshake didn't finish in time; does the port speak TLS?";
         Self::new(ErrorKind::Timeout, Outcome::NotApplied, text)
+    }
+}
+
+/// What a refusal means, and its kind.
+fn meaning(code: &str, details: &str, command: &str) -> (ErrorKind, &'static str) {
+    let refused = |meaning| (ErrorKind::Refused, meaning);
+    match code {
+        "NOAUTH" => (ErrorKind::Forbidden, "it wants a user or a password; put them into the URL"),
+        "WRONGPASS" => (ErrorKind::Forbidden, "user or password is wrong"),
+        "OOM" => refused("its memory is full"),
+        "READONLY" => refused("it is a replica; connect to the primary"),
+        "LOADING" => refused("it is loading its data"),
+        "MASTERDOWN" => refused("it is a replica without its primary"),
+        "BUSY" => refused("it runs a script"),
+        "CLUSTERDOWN" => refused("the cluster isn't complete"),
+        "MOVED" | "ASK" => refused("another node has the slot; use `RedisCluster` for a cluster"),
+        "TRYAGAIN" => refused("the slot is on its way to another node"),
+        "CROSSSLOT" => refused("the names are in several slots; use `RedisCluster` for a cluster"),
+        "NOREPLICAS" => refused("it has too few replicas in step"),
+        "NOPROTO" => refused("it doesn't speak RESP3; use Redis 7.0 or later, or Valkey"),
+        "WRONGTYPE" => (ErrorKind::Conflict, "the key holds something else; remove it, or take another address"),
+        "NOGROUP" => (ErrorKind::Absent, "the group or its stream isn't there; `ensure` creates it"),
+        "UNBLOCKED" => (ErrorKind::Absent, "the stream was removed while it was waited for; `ensure` creates it"),
+        "ERR" if details.contains("no such key") || details.contains("requires the key to exist") => {
+            (ErrorKind::Absent, "the stream isn't there; `ensure` creates it")
+        }
+        "ERR" if details.contains("exhausted the last possible ID") || details.contains("equal or smaller") => {
+            (ErrorKind::Exhausted, "the stream's last id is the last there can be; start another stream")
+        }
+        "ERR" if command == "SELECT" => (ErrorKind::Forbidden, "it has no database of that number"),
+        "ERR" if command == "CLUSTER SLOTS" => refused("it isn't a cluster's node; use `Redis` for a single server"),
+        "ERR" if command == "WAITAOF" => {
+            (ErrorKind::Unsupported, "it has no append-only file or is older than Redis 7.2; switch `appendonly` on")
+        }
+        _ => refused("it refused the command"),
     }
 }
 

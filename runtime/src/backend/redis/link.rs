@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Bytes, BytesMut};
 use redis::{Value, ValueCodec};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -14,6 +14,8 @@ use tokio::time::timeout;
 use tokio_util::codec::Decoder;
 
 use super::fault::Fault;
+use super::pipeline::Answer;
+use super::resp::Scan;
 use super::settings::Settings;
 use super::url::Endpoint;
 
@@ -30,10 +32,12 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 pub(super) struct Link {
     stream: Box<dyn Duplex>,
     unread: BytesMut,
+    /// For what is read as the client crate's values. A connection is read either so or as replies.
     codec: ValueCodec,
-    /// The codec holds the first part of a value.
-    midway: bool,
+    scan: Scan,
     unflushed: bool,
+    /// What the server said when it was greeted.
+    hello: Option<Value>,
 }
 
 impl Link {
@@ -65,7 +69,8 @@ impl Link {
             }
         };
         let unread = BytesMut::with_capacity(READ);
-        let mut link = Self { stream, unread, codec: ValueCodec::default(), midway: false, unflushed: false };
+        let codec = ValueCodec::default();
+        let mut link = Self { stream, unread, codec, scan: Scan::default(), unflushed: false, hello: None };
         link.log_in(settings).await?;
         Ok(link)
     }
@@ -73,10 +78,10 @@ impl Link {
     async fn log_in(&mut self, settings: &Settings) -> Result<(), Fault> {
         let address = &settings.address;
         let user = address.user.as_deref().unwrap_or("default");
-        match &address.password {
+        self.hello = Some(match &address.password {
             Some(password) => self.ask(&["HELLO", "3", "AUTH", user, password]).await?,
             None => self.ask(&["HELLO", "3"]).await?,
-        };
+        });
         if address.database > 0 {
             self.ask(&["SELECT", &address.database.to_string()]).await?;
         }
@@ -87,19 +92,31 @@ impl Link {
     pub(super) async fn ask(&mut self, words: &[&str]) -> Result<Value, Fault> {
         let mut command = Vec::new();
         pack(&mut command, words.iter().map(|word| word.as_bytes()));
-        self.stream.write_all(&command).await.map_err(|error| Fault::io(&error))?;
+        let subcommand = matches!(words, ["ACL" | "CLUSTER" | "CONFIG", _, ..]);
+        self.send(&command, &words[..if subcommand { 2 } else { 1 }].join(" ")).await
+    }
+
+    /// Sends one command that was packed already, and returns its reply.
+    pub(super) async fn send(&mut self, command: &[u8], word: &str) -> Result<Value, Fault> {
+        self.stream.write_all(command).await.map_err(|error| Fault::io(&error))?;
         self.stream.flush().await.map_err(|error| Fault::io(&error))?;
         loop {
             match std::future::poll_fn(|cx| self.poll_value(cx)).await? {
-                Value::ServerError(error) => {
-                    let subcommand = matches!(words, ["ACL" | "CLUSTER" | "CONFIG", _, ..]);
-                    return Err(Fault::refusal(&error, &words[..if subcommand { 2 } else { 1 }].join(" ")));
-                }
+                Value::ServerError(error) => return Err(Fault::refusal(&error, word)),
                 // A server may push what nobody asked for.
                 Value::Push { .. } => {}
                 value => return Ok(value),
             }
         }
+    }
+
+    /// The number by which the server knows this connection.
+    pub(super) fn client_id(&self) -> Option<i64> {
+        let Some(Value::Map(pairs)) = &self.hello else { return None };
+        pairs.iter().find_map(|(name, value)| match (name, value) {
+            (Value::BulkString(name), Value::Int(id)) if name == b"id" => Some(*id),
+            _ => None,
+        })
     }
 
     /// Reads more, and fails at the end of the stream.
@@ -118,45 +135,41 @@ impl Link {
         if self.unread.is_empty() {
             return Ok(None);
         }
-        let value = self.codec.decode(&mut self.unread).map_err(|_| Fault::malformed())?;
-        self.midway = value.is_none();
-        Ok(value)
+        self.codec.decode(&mut self.unread).map_err(|_| Fault::malformed())
     }
 
-    /// Takes the next reply of this command, which answers with a number; it is quicker than [`value`](Self::value).
-    pub(super) fn reply(&mut self, command: &str) -> Result<Option<Reply>, Fault> {
+    /// Takes the next reply, to the command of this word.
+    pub(super) fn reply<R: Answer>(
+        &mut self,
+        word: impl Fn() -> &'static str,
+    ) -> Result<Option<Result<R, Fault>>, Fault> {
         loop {
-            if !self.midway && self.unread.first() == Some(&b':') {
-                return Ok(self.number()?.map(Ok));
-            }
-            return match self.value()? {
-                None => Ok(None),
-                Some(Value::Int(number)) => Ok(Some(Ok(u64::try_from(number).unwrap_or_default()))),
-                Some(Value::ServerError(error)) => Ok(Some(Err(Fault::refusal(&error, command)))),
+            let Some(length) = self.next_frame()? else { return Ok(None) };
+            match self.unread[0] {
+                b'-' | b'!' => {
+                    let frame = self.unread.split_to(length);
+                    return Ok(Some(Err(Fault::refused(&frame, word()))));
+                }
                 // A server may push what nobody asked for.
-                Some(Value::Push { .. }) => continue,
-                Some(_) => Err(Fault::malformed()),
-            };
+                b'>' => drop(self.unread.split_to(length)),
+                _ => return R::take(&mut self.unread, length).map(Ok).map(Some),
+            }
         }
     }
 
-    /// Takes a number whose colon is the first unread byte.
-    fn number(&mut self) -> Result<Option<u64>, Fault> {
-        let Some(end) = self.unread.iter().take(24).position(|byte| *byte == b'\r') else {
-            return if self.unread.len() < 24 { Ok(None) } else { Err(Fault::malformed()) };
-        };
-        if self.unread.len() < end + 2 {
-            return Ok(None);
-        }
-        let mut number = 0_u64;
-        for digit in &self.unread[1..end] {
-            if !digit.is_ascii_digit() {
-                return Err(Fault::malformed());
+    /// Whether there is a reply, where none is expected.
+    pub(super) fn has_reply(&mut self) -> Result<bool, Fault> {
+        while let Some(length) = self.next_frame()? {
+            if self.unread[0] != b'>' {
+                return Ok(true);
             }
-            number = number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+            drop(self.unread.split_to(length));
         }
-        self.unread.advance(end + 2);
-        Ok(Some(number))
+        Ok(false)
+    }
+
+    fn next_frame(&mut self) -> Result<Option<usize>, Fault> {
+        if self.unread.is_empty() { Ok(None) } else { self.scan.frame(&self.unread) }
     }
 
     fn poll_value(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Fault>> {
@@ -166,6 +179,11 @@ impl Link {
             }
             ready!(self.poll_fill(cx))?;
         }
+    }
+
+    /// Says that nothing more is sent.
+    pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        Pin::new(&mut *self.stream).poll_shutdown(cx).map_err(|error| Fault::io(&error))
     }
 
     /// Writes what it can, from `*from` on, and hands all to the system.
@@ -191,8 +209,12 @@ impl Link {
     }
 }
 
-/// A number, or why the server refused.
-pub(super) type Reply = Result<u64, Fault>;
+/// A reply as it came, to be read by whoever waits for it.
+impl Answer for Bytes {
+    fn take(unread: &mut BytesMut, length: usize) -> Result<Self, Fault> {
+        Ok(unread.split_to(length).freeze())
+    }
+}
 
 /// Appends a command.
 pub(super) fn pack<'a>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'a [u8]>) {
@@ -204,7 +226,7 @@ pub(super) fn pack<'a>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &
     }
 }
 
-fn header(out: &mut Vec<u8>, kind: u8, mut number: usize) {
+pub(super) fn header(out: &mut Vec<u8>, kind: u8, mut number: usize) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     loop {

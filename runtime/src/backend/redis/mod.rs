@@ -4,8 +4,10 @@ mod check;
 mod cluster;
 mod fault;
 mod link;
-mod publisher;
+mod pipeline;
+mod resp;
 mod settings;
+mod streams;
 mod subscriber;
 mod url;
 
@@ -14,10 +16,12 @@ use std::sync::Arc;
 
 use crate::capability::{Backend, BackendError, Checked, Feed, Host, Outgoing, PatternPubSub, PubSub, Wanted};
 use crate::error::{Error, ErrorKind, Operation, Outcome};
+use fault::Fault;
 
 pub use cluster::RedisCluster;
-use publisher::Publisher;
+use pipeline::{Pipeline, Publish};
 use settings::Settings;
+use streams::{Node, Nodes, Waiting};
 use subscriber::{RedisSubscription, Route, Subscriber, Words};
 
 /// Topics over one Redis (7.0 or later) or Valkey server.
@@ -92,8 +96,10 @@ impl fmt::Debug for Redis {
 pub struct RedisClient {
     host: Host,
     settings: Arc<Settings>,
-    publisher: Publisher,
+    publisher: Pipeline<u64>,
     subscriber: Subscriber,
+    node: Arc<Node>,
+    waiting: Waiting,
 }
 
 impl fmt::Debug for RedisClient {
@@ -118,7 +124,9 @@ impl Backend for Redis {
         let endpoint = settings.address.endpoint.clone();
         let words = Words { subscribe: "SUBSCRIBE", unsubscribe: "UNSUBSCRIBE" };
         Ok(RedisClient {
-            publisher: Publisher::new(host.clone(), settings.clone(), endpoint.clone(), "PUBLISH"),
+            publisher: Pipeline::new(host.clone(), settings.clone(), endpoint.clone(), "redis publisher"),
+            node: Arc::new(Node::new(&host, &settings, &endpoint)),
+            waiting: Waiting::new(&host),
             subscriber: Subscriber::new(host.clone(), settings.clone(), endpoint, words),
             host,
             settings,
@@ -135,6 +143,7 @@ impl Backend for Redis {
     async fn close(client: &RedisClient) {
         client.publisher.close();
         client.subscriber.close();
+        client.node.close();
     }
 }
 
@@ -142,11 +151,11 @@ impl PubSub for Redis {
     type Subscription = RedisSubscription;
 
     async fn publish(client: &RedisClient, message: Outgoing) -> Result<Option<u64>, BackendError> {
-        Ok(client.publisher.publish(&message).await.map(Some)?)
+        Ok(client.publisher.call(&Publish("PUBLISH", &message)).await.map(Some)?)
     }
 
     async fn publish_all(client: &RedisClient, messages: Vec<Outgoing>) -> Vec<Result<Option<u64>, BackendError>> {
-        let replies = client.publisher.publish_all(messages.iter()).await;
+        let replies = client.publisher.call_all(messages.iter().map(|message| Publish("PUBLISH", message))).await;
         replies.into_iter().map(|reply| Ok(reply.map(Some)?)).collect()
     }
 
@@ -173,3 +182,32 @@ async fn subscribe(client: &RedisClient, routes: Vec<Route>, feed: Feed) -> Resu
     let subscribing = async { client.subscriber.subscribe(routes, feed).await.map_err(BackendError::from) };
     client.host.within(Outcome::NotApplied, subscribing).await
 }
+
+/// One server has all slots.
+impl Nodes for RedisClient {
+    const IDS_BY_PARTITION: bool = false;
+
+    fn host(&self) -> &Host {
+        &self.host
+    }
+
+    fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    fn known(&self, _: u16) -> Result<Option<Arc<Node>>, Fault> {
+        Ok(Some(self.node.clone()))
+    }
+
+    async fn owner(&self, _: u16) -> Result<Arc<Node>, Fault> {
+        Ok(self.node.clone())
+    }
+
+    fn redirected(&self, _: &Fault, _: &Node) -> Option<Arc<Node>> {
+        None
+    }
+
+    fn doubt(&self) {}
+}
+
+streams::streams!(Redis, RedisClient, BackendError::from);

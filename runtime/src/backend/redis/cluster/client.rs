@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::fault::Fault;
-use super::super::link::{Link, Reply};
-use super::super::publisher::Publisher;
+use super::super::link::Link;
+use super::super::pipeline::{Pipeline, Publish};
 use super::super::settings::Settings;
 use super::super::subscriber::{RedisSubscription, Route, Subscriber, Words};
 use super::super::url::Endpoint;
@@ -19,7 +19,11 @@ use crate::broker::lock;
 use crate::capability::{Feed, Host, Outgoing};
 use crate::error::{ErrorKind, Outcome};
 
+const PUBLISH: &str = "SPUBLISH";
 const WORDS: Words = Words { subscribe: "SSUBSCRIBE", unsubscribe: "SUNSUBSCRIBE" };
+
+/// What a publish is answered with, or why it isn't.
+type Reply = Result<u64, Fault>;
 
 /// The connections of one broker to a cluster's nodes, each opened when it is needed.
 pub struct RedisClusterClient {
@@ -45,7 +49,7 @@ struct Map {
 
 struct Node {
     endpoint: Endpoint,
-    publisher: Publisher,
+    publisher: Pipeline<u64>,
     subscriber: Subscriber,
 }
 
@@ -66,11 +70,11 @@ impl RedisClusterClient {
         let slot = slot(&message.channel);
         let (node, reply) = if let Some(node) = self.known_owner(slot)? {
             // This one keeps the time itself.
-            let reply = node.publisher.publish(message).await;
+            let reply = node.publisher.call(&Publish(PUBLISH, message)).await;
             (node, reply)
         } else {
             let node = by(deadline, Outcome::NotApplied, self.owner(slot)).await?;
-            let reply = by(deadline, Outcome::Unknown, node.publisher.publish(message)).await;
+            let reply = by(deadline, Outcome::Unknown, node.publisher.call(&Publish(PUBLISH, message))).await;
             (node, reply)
         };
         self.follow(reply, &node, message, deadline).await
@@ -82,7 +86,7 @@ impl RedisClusterClient {
         self.learn(fault);
         let Some((_, named)) = &fault.moved else { return reply };
         let owner = self.node(&redirection(named, node.host())?)?;
-        let reply = by(deadline, Outcome::Unknown, owner.publisher.publish(message)).await;
+        let reply = by(deadline, Outcome::Unknown, owner.publisher.call(&Publish(PUBLISH, message))).await;
         if let Err(fault) = &reply {
             self.learn(fault);
         }
@@ -115,7 +119,7 @@ impl RedisClusterClient {
             }
         }
         let sending = groups.iter().map(async |(node, indices)| {
-            let publishing = node.publisher.publish_all(indices.iter().map(|index| &messages[*index]));
+            let publishing = node.publisher.call_all(indices.iter().map(|index| Publish(PUBLISH, &messages[*index])));
             if known {
                 // This one keeps the time itself.
                 return publishing.await;
@@ -286,7 +290,7 @@ impl RedisClusterClient {
             let (host, settings) = (self.host.clone(), self.settings.clone());
             Arc::new(Node {
                 endpoint: endpoint.clone(),
-                publisher: Publisher::new(host.clone(), settings.clone(), endpoint.clone(), "SPUBLISH"),
+                publisher: Pipeline::new(host.clone(), settings.clone(), endpoint.clone(), "redis publisher"),
                 subscriber: Subscriber::new(host, settings, endpoint.clone(), WORDS),
             })
         };

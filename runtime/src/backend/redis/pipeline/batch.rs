@@ -9,9 +9,8 @@ use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
 use super::super::fault::Fault;
-use super::super::link::{Reply, pack};
+use super::{Answer, Command, Confirm};
 use crate::broker::lock;
-use crate::capability::Outgoing;
 
 /// At most so many commands go out as one write.
 pub(super) const MOST_COMMANDS: usize = 512;
@@ -20,10 +19,12 @@ const MOST_BYTES: usize = 256 << 10;
 /// As many written buffers are kept for later batches.
 const SPARES: usize = 4;
 
+/// A reply, or why there is none.
+type Reply<R> = Result<R, Fault>;
+
 /// The commands that wait, oldest batch first, and the task that takes them.
-#[derive(Default)]
-pub(super) struct Queue {
-    waiting: VecDeque<Pending>,
+pub(super) struct Queue<R> {
+    waiting: VecDeque<Pending<R>>,
     /// The task's, while it has nothing to do.
     pub(super) idle: Option<Waker>,
     pub(super) running: bool,
@@ -34,89 +35,104 @@ pub(super) struct Queue {
 }
 
 /// A batch that wasn't sent.
-pub(super) struct Pending {
+pub(super) struct Pending<R> {
     pub(super) bytes: Vec<u8>,
-    pub(super) replies: Replies,
+    pub(super) replies: Replies<R>,
+    /// Whether what confirms it was appended, so that nothing else may be.
+    sealed: bool,
     /// When its first caller came.
     pub(super) arrived: Instant,
 }
 
 /// The task's end of a batch: it fills in one reply after another. Dropped early, it fails the rest.
-pub(super) struct Replies {
-    batch: Arc<Batch>,
+pub(super) struct Replies<R> {
+    batch: Arc<Batch<R>>,
     /// How many commands the batch has.
     pub(super) expected: usize,
-    received: Vec<Reply>,
+    /// The commands' words, each from a place on.
+    words: Vec<(usize, &'static str)>,
+    received: Vec<Reply<R>>,
     /// What becomes of those without a reply.
     fault: Fault,
+    /// What decides over all of them, by the last reply.
+    confirm: Option<Arc<Confirm<R>>>,
 }
 
 /// The callers' end.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    state: Mutex<State>,
+#[derive(Debug)]
+pub(super) struct Batch<R> {
+    state: Mutex<State<R>>,
     /// The queue's count.
     abandoned: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
-enum State {
+enum State<R> {
     Waiting {
         /// Those of callers, each at its command's place.
         wakers: Vec<Option<Waker>>,
         /// How many callers gave up.
         abandoned: usize,
     },
-    Done(Vec<Reply>),
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self::Waiting { wakers: Vec::new(), abandoned: 0 }
-    }
+    Done(Vec<Reply<R>>),
 }
 
 /// A caller that waits for a batch. Dropped before it is done, its operation counts as abandoned until the batch is.
-pub(super) struct Caller {
-    batch: Option<Arc<Batch>>,
+pub(super) struct Caller<R> {
+    batch: Option<Arc<Batch<R>>>,
 }
 
-impl Queue {
+impl<R> Default for Queue<R> {
+    fn default() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            idle: None,
+            running: false,
+            closed: false,
+            spares: Vec::new(),
+            abandoned: Arc::default(),
+        }
+    }
+}
+
+impl<R: Answer> Queue<R> {
     /// Appends one command, and returns its batch and its place there.
-    pub(super) fn push(&mut self, word: &str, message: &Outgoing) -> (Arc<Batch>, usize) {
-        let full = |pending: &Pending| pending.replies.expected >= MOST_COMMANDS || pending.bytes.len() >= MOST_BYTES;
+    pub(super) fn push(&mut self, command: &impl Command) -> (Arc<Batch<R>>, usize) {
+        let full = |pending: &Pending<R>| {
+            pending.replies.expected >= MOST_COMMANDS || pending.bytes.len() >= MOST_BYTES || pending.sealed
+        };
         if self.waiting.back().is_none_or(full) {
-            let batch = Arc::new(Batch { state: Mutex::default(), abandoned: self.abandoned.clone() });
-            let fault = Fault::unreachable("the task that publishes ended");
-            let replies = Replies { batch, expected: 0, received: Vec::new(), fault };
+            let state = State::Waiting { wakers: Vec::new(), abandoned: 0 };
+            let batch = Arc::new(Batch { state: Mutex::new(state), abandoned: self.abandoned.clone() });
+            let fault = Fault::unreachable("the connection's task ended");
+            let replies = Replies { batch, expected: 0, words: Vec::new(), received: Vec::new(), fault, confirm: None };
             let bytes = self.spares.pop().unwrap_or_default();
-            self.waiting.push_back(Pending { bytes, replies, arrived: Instant::now() });
+            self.waiting.push_back(Pending { bytes, replies, arrived: Instant::now(), sealed: false });
         }
         let pending = self.waiting.back_mut().expect("a batch with room was just pushed");
-        let words = [word.as_bytes(), message.channel.as_bytes(), &message.payload];
-        pack(&mut pending.bytes, words.into_iter());
-        pending.replies.expected += 1;
-        (pending.replies.batch.clone(), pending.replies.expected - 1)
+        command.write(&mut pending.bytes);
+        (pending.replies.batch.clone(), pending.replies.expect(command.word()))
     }
 
     pub(super) fn abandoned(&self) -> usize {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    pub(super) fn front(&self) -> Option<&Pending> {
+    pub(super) fn front(&self) -> Option<&Pending<R>> {
         self.waiting.front()
     }
 
-    pub(super) fn pop(&mut self) -> Option<Pending> {
+    pub(super) fn pop(&mut self) -> Option<Pending<R>> {
         self.waiting.pop_front()
     }
 
     /// Puts a batch of which nothing was sent back in its place.
-    pub(super) fn put_back(&mut self, pending: Pending) {
-        self.waiting.push_front(pending);
+    pub(super) fn put_back(&mut self, bytes: Vec<u8>, replies: Replies<R>, arrived: Instant) {
+        let sealed = replies.confirm.is_some();
+        self.waiting.push_front(Pending { bytes, replies, arrived, sealed });
     }
 
-    pub(super) fn drain(&mut self) -> VecDeque<Pending> {
+    pub(super) fn drain(&mut self) -> VecDeque<Pending<R>> {
         std::mem::take(&mut self.waiting)
     }
 
@@ -128,9 +144,35 @@ impl Queue {
     }
 }
 
-impl Replies {
+impl<R> Pending<R> {
+    /// Appends what confirms the batch, once.
+    pub(super) fn seal(&mut self, confirm: &Arc<Confirm<R>>) {
+        if !std::mem::replace(&mut self.sealed, true) {
+            self.bytes.extend_from_slice(&confirm.command.bytes);
+            self.replies.expect(confirm.command.word);
+            self.replies.confirm = Some(confirm.clone());
+        }
+    }
+}
+
+impl<R> Replies<R> {
+    /// Expects one more reply, to this command, and returns its place.
+    pub(super) fn expect(&mut self, word: &'static str) -> usize {
+        if self.words.last().is_none_or(|(_, last)| *last != word) {
+            self.words.push((self.expected, word));
+        }
+        self.expected += 1;
+        self.expected - 1
+    }
+
+    /// The word of the command whose reply comes next.
+    pub(super) fn word(&self) -> &'static str {
+        let place = self.received.len();
+        self.words.iter().rev().find(|(from, _)| *from <= place).map_or("a command", |(_, word)| word)
+    }
+
     /// Takes the next reply, and says whether it was the last.
-    pub(super) fn receive(&mut self, reply: Reply) -> bool {
+    pub(super) fn receive(&mut self, reply: Reply<R>) -> bool {
         if self.received.is_empty() {
             self.received.reserve_exact(self.expected);
         }
@@ -144,11 +186,21 @@ impl Replies {
     }
 }
 
-impl Drop for Replies {
+impl<R> Drop for Replies<R> {
     fn drop(&mut self) {
         let mut replies = std::mem::take(&mut self.received);
         while replies.len() < self.expected {
             replies.push(Err(self.fault.clone()));
+        }
+        if let Some(confirm) = &self.confirm {
+            let confirmed = match replies.pop() {
+                Some(Ok(last)) => (confirm.check)(&last),
+                Some(Err(fault)) => Err(fault.sent()),
+                None => Ok(()),
+            };
+            if let Err(fault) = confirmed {
+                replies.iter_mut().filter(|reply| reply.is_ok()).for_each(|reply| *reply = Err(fault.clone()));
+            }
         }
         let mut state = lock(&self.batch.state);
         let before = std::mem::replace(&mut *state, State::Done(replies));
@@ -160,8 +212,8 @@ impl Drop for Replies {
     }
 }
 
-impl Caller {
-    pub(super) fn new(batch: Arc<Batch>) -> Self {
+impl<R> Caller<R> {
+    pub(super) fn new(batch: Arc<Batch<R>>) -> Self {
         Self { batch: Some(batch) }
     }
 
@@ -170,7 +222,7 @@ impl Caller {
     }
 }
 
-impl Drop for Caller {
+impl<R> Drop for Caller<R> {
     fn drop(&mut self) {
         let Some(batch) = &self.batch else { return };
         if let State::Waiting { abandoned, .. } = &mut *lock(&batch.state) {
@@ -180,9 +232,9 @@ impl Drop for Caller {
     }
 }
 
-impl Batch {
+impl<R: Clone> Batch<R> {
     /// Waits for one reply.
-    pub(super) fn poll_one(&self, place: usize, cx: &mut Context<'_>) -> Poll<Reply> {
+    pub(super) fn poll_one(&self, place: usize, cx: &mut Context<'_>) -> Poll<Reply<R>> {
         match &mut *lock(&self.state) {
             State::Done(replies) => Poll::Ready(replies[place].clone()),
             State::Waiting { wakers, .. } => {
@@ -193,7 +245,7 @@ impl Batch {
     }
 
     /// Waits for the replies of one caller, which all come at once.
-    pub(super) fn poll_range(&self, places: Range<usize>, cx: &mut Context<'_>) -> Poll<Vec<Reply>> {
+    pub(super) fn poll_range(&self, places: Range<usize>, cx: &mut Context<'_>) -> Poll<Vec<Reply<R>>> {
         match &mut *lock(&self.state) {
             State::Done(replies) => Poll::Ready(replies[places].to_vec()),
             State::Waiting { wakers, .. } => {

@@ -1,4 +1,4 @@
-//! The task of a publishing connection: connects when there is something to send, writes batches, reads replies.
+//! The task of a pipeline's connection: connects when there is something to send, writes batches, reads replies.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -9,8 +9,8 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use super::super::fault::Fault;
 use super::super::link::Link;
-use super::Shared;
 use super::batch::{MOST_COMMANDS, Pending, Replies};
+use super::{Answer, Shared};
 use crate::broker::lock;
 use crate::capability::Host;
 use crate::error::{ErrorKind, Outcome};
@@ -18,9 +18,9 @@ use crate::error::{ErrorKind, Outcome};
 /// So many batches may be without replies at once.
 const MOST_IN_FLIGHT: usize = 4;
 
-pub(super) struct Task {
+pub(super) struct Task<R: Answer> {
     host: Host,
-    shared: Arc<Shared>,
+    shared: Arc<Shared<R>>,
 }
 
 /// Why a connection isn't used any further.
@@ -32,13 +32,13 @@ enum End {
     Unfit,
 }
 
-impl Task {
-    /// Makes the one task of a publisher, whose `running` was set for it.
-    pub(super) fn new(host: Host, shared: Arc<Shared>) -> Self {
+impl<R: Answer> Task<R> {
+    /// Makes the one task of a pipeline, whose `running` was set for it.
+    pub(super) fn new(host: Host, shared: Arc<Shared<R>>) -> Self {
         Self { host, shared }
     }
 
-    /// Serves until the publisher is closed.
+    /// Serves until the pipeline is closed.
     pub(super) async fn run(self) {
         while self.wait_for_work().await {
             let Some(link) = self.connect().await else { continue };
@@ -64,7 +64,7 @@ impl Task {
         }
     }
 
-    /// Waits for a batch; says no when the publisher is closed.
+    /// Waits for a batch; says no when the pipeline is closed.
     async fn wait_for_work(&self) -> bool {
         std::future::poll_fn(|cx| {
             let mut queue = lock(&self.shared.queue);
@@ -85,7 +85,13 @@ impl Task {
         let limit = self.host.limits().timeout;
         let deadline = lock(&self.shared.queue).front()?.arrived + limit;
         let left = deadline.saturating_duration_since(Instant::now());
-        let connecting = timeout_at(deadline, Link::connect(&self.shared.settings, &self.shared.endpoint, left));
+        let connecting = timeout_at(deadline, async {
+            let mut link = Link::connect(&self.shared.settings, &self.shared.endpoint, left).await?;
+            if let Some(greeting) = self.shared.confirm.as_ref().and_then(|confirm| confirm.greeting.as_ref()) {
+                link.send(&greeting.bytes, greeting.word).await?;
+            }
+            Ok::<_, Fault>(link)
+        });
         let mut connecting = pin!(connecting);
         let connected = std::future::poll_fn(|cx| {
             let mut queue = lock(&self.shared.queue);
@@ -107,7 +113,7 @@ impl Task {
     }
 
     /// Fails those at the front of the queue of which this is true.
-    fn fail(&self, fault: &Fault, is_due: impl Fn(&Pending) -> bool) {
+    fn fail(&self, fault: &Fault, is_due: impl Fn(&Pending<R>) -> bool) {
         let mut failed = Vec::new();
         let mut queue = lock(&self.shared.queue);
         while queue.front().is_some_and(&is_due) {
@@ -120,7 +126,7 @@ impl Task {
     }
 }
 
-impl Drop for Task {
+impl<R: Answer> Drop for Task<R> {
     fn drop(&mut self) {
         let mut queue = lock(&self.shared.queue);
         queue.running = false;
@@ -136,13 +142,13 @@ impl Drop for Task {
 }
 
 /// One connection in use.
-struct Session<'a> {
-    shared: &'a Shared,
+struct Session<'a, R: Answer> {
+    shared: &'a Shared<R>,
     timeout: std::time::Duration,
     link: Link,
     /// The last flight's bytes, and how many of them were written.
     writing: Option<(Vec<u8>, usize)>,
-    flights: VecDeque<Flight>,
+    flights: VecDeque<Flight<R>>,
     /// Set for a flight's deadline. Later ones are later, so it is set again only when it rings.
     timer: Option<Pin<Box<Sleep>>>,
     yielded: bool,
@@ -154,12 +160,12 @@ struct Session<'a> {
 }
 
 /// A batch that is sent, or is being sent.
-struct Flight {
-    replies: Replies,
+struct Flight<R> {
+    replies: Replies<R>,
     arrived: Instant,
 }
 
-impl Session<'_> {
+impl<R: Answer> Session<'_, R> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         loop {
             if let Err(fault) = self.read(cx) {
@@ -193,7 +199,7 @@ impl Session<'_> {
 
     /// Takes the next batch, once those who are about to append to it have had their turn. A caller who is alone, as
     /// the last one was, has nobody to wait for.
-    fn take(&mut self, cx: &mut Context<'_>) -> Poll<Option<Pending>> {
+    fn take(&mut self, cx: &mut Context<'_>) -> Poll<Option<Pending<R>>> {
         let mut queue = lock(&self.shared.queue);
         if queue.closed {
             return Poll::Ready(None);
@@ -212,10 +218,13 @@ impl Session<'_> {
         Poll::Ready(queue.pop())
     }
 
-    fn launch(&mut self, pending: Pending) {
-        let Pending { bytes, mut replies, arrived } = pending;
+    fn launch(&mut self, mut pending: Pending<R>) {
+        if let Some(confirm) = &self.shared.confirm {
+            pending.seal(confirm);
+        }
+        let Pending { bytes, mut replies, arrived, .. } = pending;
         self.last = replies.expected;
-        replies.fail(Fault::unreachable("the task that publishes ended").sent());
+        replies.fail(Fault::unreachable("the connection's task ended").sent());
         self.writing = Some((bytes, 0));
         self.flights.push_back(Flight { replies, arrived });
     }
@@ -236,8 +245,14 @@ impl Session<'_> {
     fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         loop {
             let filled = self.link.poll_fill(cx);
-            while let Some(reply) = self.link.reply(self.shared.word)? {
-                let Some(flight) = self.flights.front_mut() else { return Err(Fault::malformed()) };
+            loop {
+                let Some(flight) = self.flights.front_mut() else {
+                    if self.link.has_reply()? {
+                        return Err(Fault::malformed());
+                    }
+                    break;
+                };
+                let Some(reply) = self.link.reply(|| flight.replies.word())? else { break };
                 self.unfit |= reply.as_ref().is_err_and(|fault| fault.unfit);
                 if flight.replies.receive(reply) {
                     self.flights.pop_front();
@@ -278,7 +293,7 @@ impl Session<'_> {
             };
             match unsent {
                 Some(fault) => replies.fail(fault),
-                None => lock(&self.shared.queue).put_back(Pending { bytes, replies, arrived }),
+                None => lock(&self.shared.queue).put_back(bytes, replies, arrived),
             }
         }
         for flight in &mut self.flights {
@@ -287,7 +302,7 @@ impl Session<'_> {
                 End::Broken(fault) => fault.sent(),
                 End::TimedOut if flight.arrived + self.timeout <= now => Fault::timeout(Outcome::Unknown),
                 End::TimedOut | End::Unfit => {
-                    let text = "the connection was given up, since it didn't answer an earlier publish in time";
+                    let text = "the connection was given up, since it didn't answer an earlier command in time";
                     Fault::new(ErrorKind::Unavailable, Outcome::Unknown, text)
                 }
             });

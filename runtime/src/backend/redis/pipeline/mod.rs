@@ -1,0 +1,204 @@
+//! Commands that many callers have waiting at once go out as one write, and each caller gets its own reply.
+
+mod batch;
+mod session;
+
+use std::sync::{Arc, Mutex};
+
+use bytes::BytesMut;
+
+use super::fault::Fault;
+use super::link::pack;
+use super::settings::Settings;
+use super::url::Endpoint;
+use crate::broker::lock;
+use crate::capability::{Host, Outgoing};
+use crate::error::{ErrorKind, Outcome};
+
+use batch::{Caller, Queue};
+use session::Task;
+
+/// What the commands of one pipeline are answered with.
+pub(super) trait Answer: Clone + Send + 'static {
+    /// Takes a reply that isn't an error: the first `length` bytes, which it leaves out of the buffer.
+    fn take(unread: &mut BytesMut, length: usize) -> Result<Self, Fault>;
+}
+
+/// One command on its way out, with one reply.
+pub(super) trait Command {
+    /// Its name, for errors.
+    fn word(&self) -> &'static str;
+
+    /// Appends it as it goes over the wire.
+    fn write(&self, out: &mut Vec<u8>);
+}
+
+/// A message, and `PUBLISH` or `SPUBLISH`.
+pub(super) struct Publish<'a>(pub(super) &'static str, pub(super) &'a Outgoing);
+
+impl Command for Publish<'_> {
+    fn word(&self) -> &'static str {
+        self.0
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        pack(out, [self.0.as_bytes(), self.1.channel.as_bytes(), &self.1.payload].into_iter());
+    }
+}
+
+/// A command that was written already.
+pub(super) struct Packed {
+    pub(super) word: &'static str,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Command for Packed {
+    fn word(&self) -> &'static str {
+        self.word
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes);
+    }
+}
+
+/// What makes sure of a batch: a command behind it, whose reply decides over all of them.
+pub(super) struct Confirm<R> {
+    /// Says why a connection can't be used for this, before anything is sent on it.
+    pub(super) greeting: Option<Packed>,
+    pub(super) command: Packed,
+    pub(super) check: Box<dyn Fn(&R) -> Result<(), Fault> + Send + Sync>,
+}
+
+/// A connection to one node, opened by the first command. Dropping it closes the connection.
+pub(super) struct Pipeline<R: Answer> {
+    host: Host,
+    shared: Arc<Shared<R>>,
+}
+
+struct Shared<R: Answer> {
+    settings: Arc<Settings>,
+    endpoint: Endpoint,
+    /// The task's name.
+    name: &'static str,
+    confirm: Option<Arc<Confirm<R>>>,
+    queue: Mutex<Queue<R>>,
+}
+
+impl<R: Answer> Pipeline<R> {
+    pub(super) fn new(host: Host, settings: Arc<Settings>, endpoint: Endpoint, name: &'static str) -> Self {
+        let queue = Mutex::default();
+        Self { host, shared: Arc::new(Shared { settings, endpoint, name, confirm: None, queue }) }
+    }
+
+    /// Has each batch confirmed.
+    pub(super) fn confirmed(mut self, confirm: Confirm<R>) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.confirm = Some(Arc::new(confirm));
+        }
+        self
+    }
+
+    /// Sends one command. A caller that stops waiting harms no other; its command goes out nevertheless. At most as
+    /// many such are kept as there may be operations.
+    pub(super) async fn call(&self, command: &impl Command) -> Result<R, Fault> {
+        let (batch, place) = self.append(|queue| queue.push(command))?;
+        let caller = Caller::new(batch.clone());
+        let reply = std::future::poll_fn(|cx| batch.poll_one(place, cx)).await;
+        caller.finish();
+        reply
+    }
+
+    /// Sends several commands, one after another.
+    pub(super) async fn call_all(
+        &self,
+        commands: impl ExactSizeIterator<Item = impl Command>,
+    ) -> Vec<Result<R, Fault>> {
+        let count = commands.len();
+        let appended = self.append(|queue| {
+            let mut runs: Vec<(_, std::ops::Range<usize>)> = Vec::new();
+            for command in commands {
+                let (batch, place) = queue.push(&command);
+                match runs.last_mut() {
+                    Some((last, places)) if Arc::ptr_eq(last, &batch) => places.end = place + 1,
+                    _ => runs.push((batch, place..place + 1)),
+                }
+            }
+            runs
+        });
+        let runs = match appended {
+            Ok(runs) => runs,
+            Err(fault) => return (0..count).map(|_| Err(fault.clone())).collect(),
+        };
+        // The last batch is the last to be done.
+        let caller = runs.last().map(|(last, _)| Caller::new(last.clone()));
+        let mut replies = Vec::with_capacity(count);
+        for (batch, places) in runs {
+            replies.extend(std::future::poll_fn(|cx| batch.poll_range(places.clone(), cx)).await);
+        }
+        if let Some(caller) = caller {
+            caller.finish();
+        }
+        replies
+    }
+
+    /// Sends one command whose reply nobody waits for, where there is a runtime still.
+    pub(super) fn post(&self, command: &impl Command) {
+        if tokio::runtime::Handle::try_current().is_ok() {
+            // A closed connection sends nothing.
+            let _ = self.append(|queue| queue.push(command));
+        }
+    }
+
+    /// Appends to the queue, and sees to it that the task runs.
+    fn append<T>(&self, append: impl FnOnce(&mut Queue<R>) -> T) -> Result<T, Fault> {
+        let mut queue = lock(&self.shared.queue);
+        if queue.closed {
+            return Err(Fault::closed(Outcome::NotApplied));
+        }
+        if queue.abandoned() >= self.host.limits().operations {
+            let text = "as many commands as `operations` were given up by their callers and wait for the server still";
+            return Err(Fault::new(ErrorKind::Overloaded, Outcome::NotApplied, text));
+        }
+        let appended = append(&mut queue);
+        let idle = queue.idle.take();
+        let start = !std::mem::replace(&mut queue.running, true);
+        drop(queue);
+        if start {
+            let task = Task::new(self.host.clone(), self.shared.clone());
+            self.host.spawn(self.shared.name, task.run());
+        }
+        if let Some(idle) = idle {
+            idle.wake();
+        }
+        Ok(appended)
+    }
+
+    /// Closes the connection; what waits fails.
+    pub(super) fn close(&self) {
+        let mut queue = lock(&self.shared.queue);
+        queue.closed = true;
+        let idle = queue.idle.take();
+        drop(queue);
+        if let Some(idle) = idle {
+            idle.wake();
+        }
+    }
+}
+
+impl<R: Answer> Drop for Pipeline<R> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A number, which is what `PUBLISH` answers.
+impl Answer for u64 {
+    fn take(unread: &mut BytesMut, length: usize) -> Result<Self, Fault> {
+        use bytes::Buf as _;
+        let [b':', digits @ .., b'\r', b'\n'] = &unread[..length] else { return Err(Fault::malformed()) };
+        let number = super::resp::signed(digits).ok_or_else(Fault::malformed)?;
+        unread.advance(length);
+        Self::try_from(number).map_err(|_| Fault::malformed())
+    }
+}

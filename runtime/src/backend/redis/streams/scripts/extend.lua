@@ -1,0 +1,12 @@
+-- Starts the clock anew of entries that are pending for the consumer. KEYS: log. ARGV: group, consumer, ids. Returns
+-- their ids.
+local kept = {}
+for i = 3, #ARGV do
+  local pending = redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)[1]
+  if pending and pending[2] == ARGV[2] then
+    if #redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'JUSTID') > 0 then
+      kept[#kept + 1] = ARGV[i]
+    end
+  end
+end
+return kept
