@@ -328,7 +328,7 @@ fn keys_that_are_refused() {
         "struct K<'a>(u8);",
         &["a key is owned, but this type has a lifetime; remove it and use owned types such as `String`"],
     );
-    key_gives("union U { a: u8 }", &["a union can't be a topic key; use a struct, or an enum of unit variants"]);
+    key_gives("union U { a: u8 }", &["a union can't be a key; use a struct, or an enum of unit variants"]);
     key_gives("enum E {}", &["`E` has no variants, so there is no key; add one, or use a unit struct"]);
     let data = "make the key a struct with an enum of unit variants beside it";
     key_gives(

@@ -25,7 +25,7 @@ pub(crate) fn check(model: &Model, errors: &Errors) {
             variants_are_distinct(model, errors);
         }
         Data::Union(data) => {
-            errors.at(data.union_token, "a union can't be a topic key; use a struct, or an enum of unit variants");
+            errors.at(data.union_token, "a union can't be a key; use a struct, or an enum of unit variants");
         }
     }
 }

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 /// Derive it with [`derive@crate::TopicKey`]. A hand-written implementation must write the same number of segments for
 /// every value and read back what it wrote.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can't be a topic key",
+    message = "`{Self}` can't be a key",
     label = "not a key",
     note = "keys are strings, `i8` to `i128`, `u8` to `u128`, `bool`, `char`, `()`, uuid and time types (features `uuid`, `time`), and types that derive `tidings::TopicKey`",
     note = "derive it for a type of your own with `#[derive(tidings::TopicKey)]`; floats, options and collections have no one text of a fixed number of segments"

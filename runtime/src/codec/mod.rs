@@ -28,7 +28,7 @@ pub trait Codec {
 /// See [`EncodeErrorKind`]. An error never quotes the payload.
 #[diagnostic::on_unimplemented(
     message = "`{T}` can't be encoded as a payload by `{Self}`",
-    label = "this payload can't be published",
+    label = "this payload can't be sent",
     note = "with the default codec, add `#[derive(serde::Serialize)]` to the payload type"
 )]
 pub trait Encode<T: ?Sized>: Codec {
@@ -48,7 +48,7 @@ pub trait Encode<T: ?Sized>: Codec {
     message = "`{T}` can't be decoded from a payload by `{Self}`",
     label = "this payload can't be received",
     note = "with the default codec, add `#[derive(serde::Deserialize)]` to the payload type",
-    note = "a type that borrows (`&str`, or a lifetime of its own) can be published, but not received; receive an owned type"
+    note = "a type that borrows (`&str`, or a lifetime of its own) can be sent, but not received; receive an owned type"
 )]
 pub trait Decode<T>: Codec {
     /// Reads one value that takes up all of `bytes`.
