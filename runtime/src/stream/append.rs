@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::time::{Duration, SystemTime};
 
 use tracing::Instrument as _;
 
@@ -94,6 +95,12 @@ impl<'e, K, T> Append<K, &'e T> {
     pub(super) fn entry(&self) -> &'e T {
         self.entry
     }
+}
+
+/// What goes over the wire, so that it comes back as it was appended.
+fn in_millis(time: SystemTime) -> SystemTime {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    time - Duration::from_nanos(u64::from(since.subsec_nanos() % 1_000_000))
 }
 
 fn is_traceparent(text: &str) -> bool {
@@ -201,7 +208,7 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
         let mut record = Record::new(self.bound.address.origin().clone(), data);
         record.id = Some(MessageId::generate(now, || host.random()));
         record.key = key.map(Into::into);
-        record.time = Some(now);
+        record.time = Some(in_millis(now));
         Ok(record)
     }
 

@@ -14,6 +14,8 @@ use crate::stream::{Depth, PendingEntry, Position, Positions, Start};
 pub(super) struct Group {
     parts: Vec<Part>,
     consumers: BTreeSet<Arc<str>>,
+    /// Counts deliveries.
+    turn: u64,
 }
 
 #[derive(Debug)]
@@ -29,6 +31,8 @@ struct Pending {
     /// `None` once it was given back: idle for ever.
     since: Option<Instant>,
     attempt: u32,
+    /// The delivery that was its last, so that among those of one moment the oldest is known.
+    turn: u64,
 }
 
 impl Pending {
@@ -36,9 +40,10 @@ impl Pending {
         self.since.map_or(Duration::MAX, |since| now.duration_since(since))
     }
 
-    fn deliver(&mut self, to: &Arc<str>, now: Instant) -> u32 {
+    fn deliver(&mut self, to: &Arc<str>, now: Instant, turn: u64) -> u32 {
         self.consumer = to.clone();
         self.since = Some(now);
+        self.turn = turn;
         self.attempt = self.attempt.saturating_add(1);
         self.attempt
     }
@@ -57,7 +62,7 @@ impl State {
             Part { next: next.clamp(partition.first, partition.end()), pending: BTreeMap::new() }
         };
         let parts = self.partitions.iter().enumerate().map(part).collect();
-        self.groups.insert(name.clone(), Group { parts, consumers: BTreeSet::new() });
+        self.groups.insert(name.clone(), Group { parts, consumers: BTreeSet::new(), turn: 0 });
         true
     }
 
@@ -108,7 +113,8 @@ impl Group {
                 && let Some(record) = partition.get(part.next)
                 && let Some(position) = position(index, part.next)
             {
-                let pending = Pending { consumer: consumer.clone(), since: Some(now), attempt: 1 };
+                self.turn += 1;
+                let pending = Pending { consumer: consumer.clone(), since: Some(now), attempt: 1, turn: self.turn };
                 part.pending.insert(part.next, pending);
                 records.push(Stored { position, attempt: 1, record: record.clone() });
                 part.next += 1;
@@ -117,36 +123,23 @@ impl Group {
         records
     }
 
-    /// Delivers again what is pending, after a position and where this is true of it, at most so many.
-    fn take(
-        &mut self,
-        partitions: &[Partition],
-        consumer: &str,
-        after: Option<Position>,
-        max: usize,
-        wanted: impl Fn(&Pending, Instant) -> bool,
-    ) -> Taken {
+    /// Delivers these again, which are pending, in order. Those that are gone from the stream are pending no longer.
+    fn take(&mut self, partitions: &[Partition], consumer: &str, places: &[(usize, u64)]) -> Taken {
         let consumer = self.consumer(consumer);
         let now = Instant::now();
         let mut taken = Taken::default();
-        for (index, (part, partition)) in self.parts.iter_mut().zip(partitions).enumerate() {
-            let mut gone = Vec::new();
-            for (offset, pending) in part.pending.range_mut(from(index, after)..) {
-                if taken.records.len() + taken.lost.len() >= max {
-                    break;
-                }
-                let Some(position) = position(index, *offset).filter(|_| wanted(pending, now)) else { continue };
-                if let Some(record) = partition.get(*offset) {
-                    let attempt = pending.deliver(&consumer, now);
-                    taken.records.push(Stored { position, attempt, record: record.clone() });
-                } else {
-                    gone.push(*offset);
-                    taken.lost.push(position);
-                }
-            }
-            for offset in gone {
-                part.pending.remove(&offset);
-            }
+        for &(index, offset) in places {
+            let pending = &mut self.parts[index].pending;
+            let Some(position) = position(index, offset) else { continue };
+            let Some(record) = partitions[index].get(offset) else {
+                pending.remove(&offset);
+                taken.lost.push(position);
+                continue;
+            };
+            let Some(pending) = pending.get_mut(&offset) else { continue };
+            self.turn += 1;
+            let attempt = pending.deliver(&consumer, now, self.turn);
+            taken.records.push(Stored { position, attempt, record: record.clone() });
         }
         taken
     }
@@ -158,11 +151,32 @@ impl Group {
         after: Option<Position>,
         max: usize,
     ) -> Taken {
-        self.take(partitions, consumer, after, max, |pending, _| *pending.consumer == *consumer)
+        let parts = self.parts.iter().enumerate();
+        let own = parts.flat_map(|(index, part)| {
+            let pending = part.pending.range(from(index, after)..);
+            pending.filter(|(_, pending)| *pending.consumer == *consumer).map(move |(offset, _)| (index, *offset))
+        });
+        let places: Vec<_> = own.take(max).collect();
+        self.take(partitions, consumer, &places)
     }
 
+    /// Takes over what was delivered longest ago, so that repeated claims get to all.
     pub(super) fn claim(&mut self, partitions: &[Partition], consumer: &str, idle: Duration, max: usize) -> Taken {
-        self.take(partitions, consumer, None, max, |pending, now| pending.idle(now) >= idle)
+        let now = Instant::now();
+        let parts = self.parts.iter().enumerate();
+        let mut found: Vec<_> = parts
+            .flat_map(|(index, part)| {
+                let pending = part.pending.iter().filter(|(_, pending)| pending.idle(now) >= idle);
+                pending.map(move |(offset, pending)| (pending.turn, index, *offset))
+            })
+            .collect();
+        if found.len() > max {
+            found.select_nth_unstable(max);
+            found.truncate(max);
+        }
+        let mut places: Vec<_> = found.into_iter().map(|(_, index, offset)| (index, offset)).collect();
+        places.sort_unstable();
+        self.take(partitions, consumer, &places)
     }
 
     pub(super) fn ack(&mut self, positions: &[Position]) -> u64 {

@@ -47,7 +47,9 @@ pub(super) struct Partition {
 
 #[derive(Debug)]
 struct Kept {
-    /// When it was appended, where the stream keeps records for a time.
+    /// When it was appended, by the wall clock of who appended it, and never before the record before it.
+    at: SystemTime,
+    /// The same by the clock that waits go by, where the stream keeps records for a time.
     since: Option<Instant>,
     record: Record,
 }
@@ -101,8 +103,8 @@ impl Log {
         gone.is_some()
     }
 
-    pub(super) fn append(&self, record: Record) -> Result<Receipt, BackendError> {
-        let receipt = self.with(|state| Ok(state.append(record)))?;
+    pub(super) fn append(&self, record: Record, now: SystemTime) -> Result<Receipt, BackendError> {
+        let receipt = self.with(|state| Ok(state.append(record, now)))?;
         self.changed.notify_waiters();
         Ok(receipt)
     }
@@ -121,7 +123,7 @@ impl Log {
 }
 
 impl State {
-    fn append(&mut self, record: Record) -> Receipt {
+    fn append(&mut self, record: Record, now: SystemTime) -> Receipt {
         let id = record.id.clone().filter(|_| record.once);
         if let Some(id) = &id {
             self.forget();
@@ -140,7 +142,8 @@ impl State {
         };
         let since = self.settings.max_age.map(|_| Instant::now());
         let partition = &mut self.partitions[index as usize];
-        partition.records.push_back(Kept { since, record });
+        let at = partition.records.back().map_or(now, |last| last.at.max(now));
+        partition.records.push_back(Kept { at, since, record });
         let position = Position::new(index, u128::from(partition.end() - 1));
         if let Some(most) = self.settings.max_len {
             let most = usize::try_from(most).unwrap_or(usize::MAX);
@@ -227,15 +230,15 @@ impl Partition {
         self.first += count as u64;
     }
 
-    /// The offset of the first record of this time or later.
+    /// The offset of the first record appended at this time or later.
     fn at(&self, time: SystemTime) -> u64 {
-        let early = |kept: &Kept| kept.record.time.is_none_or(|stamped| stamped < time);
-        self.first + self.records.iter().take_while(|kept| early(kept)).count() as u64
+        self.first + self.records.partition_point(|kept| kept.at < time) as u64
     }
 
     fn stored(&self, index: usize, from: u64) -> impl Iterator<Item = Stored> + '_ {
+        let from = from.min(self.end());
         let skipped = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        let kept = self.records.range(skipped.min(self.records.len())..);
+        let kept = self.records.range(skipped..);
         (from..).zip(kept).filter_map(move |(offset, kept)| {
             Some(Stored { position: position(index, offset)?, attempt: 1, record: kept.record.clone() })
         })

@@ -99,7 +99,7 @@ impl Log for Memory {
     ) -> Result<Receipt, BackendError> {
         // As for publishing.
         tokio::task::coop::consume_budget().await;
-        client.log(stream)?.append(record)
+        client.log(stream)?.append(record, client.host.now())
     }
 
     async fn append_all(
@@ -108,7 +108,7 @@ impl Log for Memory {
         records: Vec<Record>,
         _: Durability,
     ) -> Vec<Result<Receipt, BackendError>> {
-        records.into_iter().map(|record| client.log(stream)?.append(record)).collect()
+        records.into_iter().map(|record| client.log(stream)?.append(record, client.host.now())).collect()
     }
 
     async fn start(client: &MemoryClient, stream: &StreamAddress, start: &Start) -> Result<Positions, BackendError> {
