@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::payloads::{Impostor, Tick, TickMore, TickV2};
 use super::rule::{Rule, limits, poll_once};
-use super::{PATIENCE, Subject};
+use super::{PATIENCE, Topics};
 use crate::address::Namespace;
 use crate::broker::{Broker, Brokers, Config, Limits};
 use crate::codec::Json;
@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, Operation, Outcome};
 use crate::topic::Topic;
 
 /// `broker-no-io`: building a broker and binding do no I/O and spawn nothing.
-pub async fn broker_no_io<S: Subject>(subject: S) {
+pub async fn broker_no_io<S: Topics>(subject: S) {
     const RULE: Rule = Rule("broker-no-io");
     subject.refuse(true).await;
     // On a thread without a runtime, where spawning and I/O panic.
@@ -50,7 +50,7 @@ impl TopicSpec for Misnamed {
 }
 
 /// `bind-once`: the same declaration gives the same topic, another type under its name is refused.
-pub async fn bind_once<S: Subject>(subject: S) {
+pub async fn bind_once<S: Topics>(subject: S) {
     const RULE: Rule = Rule("bind-once");
     let broker = RULE.broker_with(&subject, limits().declarations(2));
     let once = RULE.unwrap("binding", Tick::topic(&broker));
@@ -68,7 +68,7 @@ pub async fn bind_once<S: Subject>(subject: S) {
 }
 
 /// `admission`: operations wait in order for a free place and no longer than they may; subscriptions don't wait.
-pub async fn admission<S: Subject>(subject: S) {
+pub async fn admission<S: Topics>(subject: S) {
     const RULE: Rule = Rule("admission");
     let broker = RULE.broker_with(&subject, limits().operations(1));
     let topic = RULE.unwrap("binding", Tick::topic(&broker));
@@ -161,7 +161,7 @@ async fn all<F: Future + Unpin>(futures: &mut [F], mut done: impl FnMut(F::Outpu
 }
 
 /// `stats-true`: what runs is counted, and nothing is left after a close.
-pub async fn stats_true<S: Subject>(subject: S) {
+pub async fn stats_true<S: Topics>(subject: S) {
     const RULE: Rule = Rule("stats-true");
     let broker = RULE.broker(&subject);
     let topic = RULE.unwrap("binding", Tick::topic(&broker));
@@ -203,7 +203,7 @@ pub async fn stats_true<S: Subject>(subject: S) {
 }
 
 /// `brokers`: a registry of 1 to 128 named brokers, one of them the default.
-pub async fn brokers<S: Subject>(subject: S) {
+pub async fn brokers<S: Topics>(subject: S) {
     const RULE: Rule = Rule("brokers");
     let broker = || RULE.broker(&subject);
     let main = broker();

@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 use super::payloads::Tick;
 use super::rule::{Rule, limits};
-use super::{Counts, Network, Subject};
+use super::{Counts, Network, Topics};
 use crate::capability::PubSub;
 use crate::error::Cause;
 use crate::topic::Topic;
 
 /// `topic-shared-connection`: handles don't end each other, an unsubscribe in flight doesn't undo a new subscription,
 /// and a cancelled set-up harms nobody and leaves nothing.
-pub async fn topic_shared_connection<S: Subject>(subject: S) {
+pub async fn topic_shared_connection<S: Topics>(subject: S) {
     const RULE: Rule = Rule("topic-shared-connection");
     let (here, there) = (RULE.broker(&subject), RULE.broker(&subject));
     let topic = RULE.unwrap("binding", Tick::topic(&here));
@@ -80,7 +80,7 @@ async fn give_up<B: PubSub>(topic: &Topic<Tick, B>, key: u64, steps: u64) {
 }
 
 /// `topic-shared-connection`: subscriptions share one connection, opened with the first and closed with the last.
-pub async fn topic_one_connection<S: Network>(subject: S) {
+pub async fn topic_one_connection<S: Topics + Network>(subject: S) {
     const RULE: Rule = Rule("topic-shared-connection");
     let broker = RULE.broker(&subject);
     let topic = RULE.unwrap("binding", Tick::topic(&broker));
@@ -113,7 +113,7 @@ pub async fn topic_one_connection<S: Network>(subject: S) {
 }
 
 /// `topic-liveness`: a peer that answers nothing is noticed within two heartbeats.
-pub async fn topic_liveness<S: Network>(subject: S) {
+pub async fn topic_liveness<S: Topics + Network>(subject: S) {
     const RULE: Rule = Rule("topic-liveness");
     /// What a busy machine may add.
     const SLACK: Duration = Duration::from_millis(500);

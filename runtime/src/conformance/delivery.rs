@@ -1,10 +1,10 @@
 use super::payloads::{Note, Tick, TickV2};
 use super::rule::{Rule, limits};
-use super::{Counts, Subject};
+use super::{Counts, Topics};
 use crate::topic::Subscription;
 
 /// `topic-ready`: once `subscribe` has returned, the next publish by anyone is received.
-pub async fn topic_ready<S: Subject>(subject: S) {
+pub async fn topic_ready<S: Topics>(subject: S) {
     const RULE: Rule = Rule("topic-ready");
     let (here, there) = (RULE.broker(&subject), RULE.broker(&subject));
     let (heard, told) = (RULE.unwrap("binding", Tick::topic(&here)), RULE.unwrap("binding", Tick::topic(&there)));
@@ -36,7 +36,7 @@ pub async fn topic_ready<S: Subject>(subject: S) {
 }
 
 /// `topic-fan-out`: every subscription gets its own copy, in one order, and nothing of others.
-pub async fn topic_fan_out<S: Subject>(subject: S) {
+pub async fn topic_fan_out<S: Topics>(subject: S) {
     const RULE: Rule = Rule("topic-fan-out");
     const EACH: u64 = 200;
     let (one, two) = (RULE.broker(&subject), RULE.broker(&subject));
@@ -103,7 +103,7 @@ async fn take<B: crate::capability::PubSub>(rule: Rule, from: &mut Subscription<
 }
 
 /// `topic-count`: publish returns what the authority counted.
-pub async fn topic_count<S: Subject>(subject: S) {
+pub async fn topic_count<S: Topics>(subject: S) {
     const RULE: Rule = Rule("topic-count");
     let (one, two) = (RULE.broker(&subject), RULE.broker(&subject));
     let (first, second) = (RULE.unwrap("binding", Tick::topic(&one)), RULE.unwrap("binding", Tick::topic(&two)));

@@ -1,13 +1,13 @@
 use futures_core::Stream;
 
-use super::Subject;
+use super::Topics;
 use super::payloads::{Text, Tick};
 use super::rule::Rule;
 use crate::error::{Cause, ErrorKind};
 use crate::topic::SubscribeOptions;
 
 /// `topic-uninterrupted`: a subscription delivers everything or ends with a cause that sticks, after what came before.
-pub async fn topic_uninterrupted<S: Subject>(subject: S) {
+pub async fn topic_uninterrupted<S: Topics>(subject: S) {
     const RULE: Rule = Rule("topic-uninterrupted");
     let (here, there) = (RULE.broker(&subject), RULE.broker(&subject));
     let topic = RULE.unwrap("binding", Tick::topic(&here));
@@ -79,7 +79,7 @@ async fn next_item<St: Stream + Unpin>(stream: &mut St) -> Option<St::Item> {
 }
 
 /// `topic-overflow-isolated`: a slow subscription ends at its bound; publisher and neighbours notice nothing.
-pub async fn topic_overflow_isolated<S: Subject>(subject: S) {
+pub async fn topic_overflow_isolated<S: Topics>(subject: S) {
     const RULE: Rule = Rule("topic-overflow-isolated");
     let (here, there) = (RULE.broker(&subject), RULE.broker(&subject));
     let topic = RULE.unwrap("binding", Tick::topic(&here));

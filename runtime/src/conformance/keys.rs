@@ -1,11 +1,11 @@
-use super::Subject;
+use super::Topics;
 use super::payloads::{Note, Tick};
 use super::rule::{Rule, limits};
 use crate::error::{Cause, ErrorKind};
 use crate::topic::{OnMalformed, SubscribeOptions};
 
 /// `topic-malformed`: what doesn't decode ends the subscription, or is one error in its place.
-pub async fn topic_malformed<S: Subject>(subject: S) {
+pub async fn topic_malformed<S: Topics>(subject: S) {
     const RULE: Rule = Rule("topic-malformed");
     let broker = RULE.broker(&subject);
     let topic = RULE.unwrap("binding", Tick::topic(&broker));
@@ -55,7 +55,7 @@ pub async fn topic_malformed<S: Subject>(subject: S) {
 }
 
 /// `topic-keys`: one subscription over several keys, in order of arrival; what can't be subscribed to is refused.
-pub async fn topic_keys<S: Subject>(subject: S) {
+pub async fn topic_keys<S: Topics>(subject: S) {
     const RULE: Rule = Rule("topic-keys");
     let broker = RULE.broker_with(&subject, limits().channels(3).key_bytes(32));
     let topic = RULE.unwrap("binding", Tick::topic(&broker));

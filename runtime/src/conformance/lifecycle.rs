@@ -5,20 +5,20 @@ use tokio::sync::{Notify, mpsc};
 
 use super::payloads::Tick;
 use super::rule::Rule;
-use super::{PATIENCE, Subject};
+use super::{PATIENCE, Topics};
 use crate::error::{Cause, ErrorKind, Outcome};
 use crate::topic::{Ended, SupervisePolicy};
 
 /// `close-waits`: a close ends everything, waits for it or says what is left, and can be called by anyone but a
 /// callback.
-pub async fn close_waits<S: Subject>(subject: S) {
+pub async fn close_waits<S: Topics>(subject: S) {
     const RULE: Rule = Rule("close-waits");
     everything_ends(RULE, &subject).await;
     what_is_left_is_named(RULE, &subject).await;
     not_from_a_callback(RULE, &subject).await;
 }
 
-async fn everything_ends<S: Subject>(rule: Rule, subject: &S) {
+async fn everything_ends<S: Topics>(rule: Rule, subject: &S) {
     let broker = rule.broker(subject);
     let topic = rule.unwrap("binding", Tick::topic(&broker));
     let other = rule.unwrap("binding", Tick::topic(&rule.broker(subject)));
@@ -64,7 +64,7 @@ async fn everything_ends<S: Subject>(rule: Rule, subject: &S) {
     rule.silent("a closed broker's neighbour", &mut apart);
 }
 
-async fn what_is_left_is_named<S: Subject>(rule: Rule, subject: &S) {
+async fn what_is_left_is_named<S: Topics>(rule: Rule, subject: &S) {
     let broker = rule.broker(subject);
     let release = Arc::new(Notify::new());
     let released = release.clone();
@@ -76,7 +76,7 @@ async fn what_is_left_is_named<S: Subject>(rule: Rule, subject: &S) {
     rule.ok("the control: closing once it is gone", broker.close(PATIENCE)).await;
 }
 
-async fn not_from_a_callback<S: Subject>(rule: Rule, subject: &S) {
+async fn not_from_a_callback<S: Topics>(rule: Rule, subject: &S) {
     let broker = rule.broker(subject);
     let other = rule.broker(subject);
     let topic = rule.unwrap("binding", Tick::topic(&broker));

@@ -1,16 +1,21 @@
-//! The conformance suite: what every backend with topics must do, as plain async functions and one macro.
+//! The conformance suite: what every backend with topics or streams must do, as plain async functions and two macros.
 //!
 //! Each function is one promise, named like it. It takes a fresh [`Subject`], fails by a panic that names the promise,
-//! and holds a control arm: the same sequence without the cause gives the other result. [`topics!`] makes a test of
-//! each. The abilities of a backend select the tests:
+//! and holds a control arm: the same sequence without the cause gives the other result. [`topics!`] and [`streams!`]
+//! make a test of each. The abilities of a backend select the tests:
 //!
 //! ```
-//! tidings::conformance::topics!(memory, tidings::conformance::InMemory, patterns);
+//! tidings::conformance::topics!(topics_in_memory, tidings::conformance::InMemory, patterns);
+//! tidings::conformance::streams!(streams_in_memory, tidings::conformance::InMemory, ack_groups, dedup);
 //! // With a subject of your own: `topics!(mine, MySubject, patterns, network);`
 //! ```
 //!
-//! `patterns` needs a backend with [`PatternPubSub`](crate::capability::PatternPubSub), `network` a subject that is a
-//! [`Network`].
+//! | ability | needs |
+//! |---|---|
+//! | `patterns` | a backend with [`PatternPubSub`](crate::capability::PatternPubSub) |
+//! | `ack_groups` | a backend with [`AckGroups`](crate::capability::AckGroups) |
+//! | `dedup` | a backend with [`Dedup`](crate::capability::Dedup) |
+//! | `network` | a subject that is a [`Network`] |
 
 #![allow(clippy::missing_panics_doc, reason = "each property panics when it doesn't hold: that is what it is for")]
 
@@ -27,14 +32,17 @@ mod patterns;
 mod payloads;
 mod publish;
 mod rule;
+mod streams;
 mod supervise;
 mod wire;
 
 use std::future::Future;
 use std::time::Duration;
 
-use crate::capability::PubSub;
+use crate::capability::{Backend, PubSub};
 
+#[doc(inline)]
+pub use crate::__conformance_streams as streams;
 #[doc(inline)]
 pub use crate::__conformance_topics as topics;
 pub use broker::{admission, bind_once, broker_no_io, brokers, stats_true};
@@ -48,21 +56,26 @@ pub use names::{address_injective, key_injective, key_round_trip};
 pub use order::topic_sequential;
 pub use patterns::{topic_patterns, topic_patterns_overlap};
 pub use publish::{topic_batch, topic_lost_reply, topic_publish_once};
+pub use streams::{
+    Attributes, Raw, Streams, ack_cancelled, ack_claim, ack_claim_lost, ack_close, ack_competing, ack_depth,
+    ack_extend, ack_follow, ack_group_ensure, ack_group_lost, ack_interrupted, ack_limits, ack_pending, ack_poison,
+    ack_recorded, ack_release, ack_remove_consumer, ack_settled, ack_starts, append_all, append_dedup, append_id,
+    append_lost_reply, append_order, append_recorded, append_silent, dedup_window, headers, history, poison_in_place,
+    positions, read_after, read_cancelled, read_partitions, read_trimmed, read_waits, stream_bind, stream_close,
+    stream_ensure, stream_interrupted, stream_keys, stream_limits, stream_no_io, stream_refused, stream_stats,
+    stream_wire, stream_wire_foreign, tail, tail_trimmed, trim_acknowledged,
+};
 pub use supervise::{supervise_ends, supervise_forms, supervise_gap, supervise_patterns};
 pub use wire::wire_vectors;
 
 /// A messaging system under test. Each test starts its own.
 ///
 /// 1. Brokers built from [`backend`](Self::backend), called any number of times, share the system.
-/// 2. Nothing else publishes or subscribes on it.
+/// 2. Nothing else uses it.
 pub trait Subject: Sized + Send + Sync + 'static {
     /// The backend under test.
-    type Backend: PubSub;
-    /// What [`tap`](Self::tap) returns.
-    type Tap: Tap;
+    type Backend: Backend;
 
-    /// What the count of a publish is of.
-    const COUNTS: Counts;
     /// Whether the tests may pause tokio's clock: only where no time passes outside of it.
     const PAUSED: bool = false;
 
@@ -77,6 +90,15 @@ pub trait Subject: Sized + Send + Sync + 'static {
 
     /// Puts the system out of reach, or back. Putting it out of reach may break connections too.
     fn refuse(&self, refuse: bool) -> impl Future<Output = ()> + Send;
+}
+
+/// A system with topics.
+pub trait Topics: Subject<Backend: PubSub> {
+    /// What [`tap`](Self::tap) returns.
+    type Tap: Tap;
+
+    /// What the count of a publish is of.
+    const COUNTS: Counts;
 
     /// Publishes bytes on a channel, past the backend.
     fn publish_raw(&self, channel: &str, payload: &[u8]) -> impl Future<Output = ()> + Send;
@@ -119,7 +141,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Starting a system may take longer.
 const START: Duration = Duration::from_mins(1);
 
-/// Runs one property on a runtime of its own. [`topics!`] calls it.
+/// Runs one property on a runtime of its own. [`topics!`] and [`streams!`] call it.
 pub fn run<S: Subject, F: Future<Output = ()>>(property: impl FnOnce(S) -> F + Send) {
     /// In a debug build a property's future, with a client's in it, can be larger than a test's stack.
     const STACK_BYTES: usize = 32 << 20;
@@ -151,7 +173,7 @@ fn run_here<S: Subject, F: Future<Output = ()>>(property: impl FnOnce(S) -> F) {
     });
 }
 
-/// Makes a module with one test for each property of a [`Subject`].
+/// Makes a module with one test for each property of a [`Subject`] with topics.
 ///
 /// Behind the subject come its abilities: `patterns`, `network`, or both.
 #[doc(hidden)]
@@ -173,6 +195,28 @@ macro_rules! __conformance_topics {
     };
 }
 
+/// Makes a module with one test for each property of a [`Subject`] with streams.
+///
+/// Behind the subject come its abilities: any of `ack_groups`, `dedup` and `network`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_streams {
+    ($name:ident, $subject:ty $(, $ability:ident)* $(,)?) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            $crate::__conformance_tests!($subject:
+                stream_no_io, stream_bind, stream_ensure, stream_keys, stream_limits, stream_stats, stream_close,
+                stream_refused, stream_interrupted, stream_wire, stream_wire_foreign, append_recorded, append_all,
+                append_id, append_order, read_after, read_partitions, read_trimmed, read_waits, read_cancelled, tail,
+                tail_trimmed, poison_in_place, headers, positions,
+            );
+            $($crate::__conformance_tests!(@streams $ability $subject);)*
+        }
+    };
+}
+
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_tests {
@@ -181,6 +225,19 @@ macro_rules! __conformance_tests {
     };
     (@network $subject:ty) => {
         $crate::__conformance_tests!($subject: topic_one_connection, topic_liveness, topic_lost_reply,);
+    };
+    (@streams ack_groups $subject:ty) => {
+        $crate::__conformance_tests!($subject:
+            ack_group_ensure, ack_starts, ack_competing, ack_recorded, ack_claim, ack_claim_lost, ack_pending, history,
+            ack_follow, ack_poison, ack_group_lost, ack_depth, ack_settled, ack_extend, ack_release,
+            ack_remove_consumer, trim_acknowledged, ack_cancelled, ack_close, ack_interrupted, ack_limits,
+        );
+    };
+    (@streams dedup $subject:ty) => {
+        $crate::__conformance_tests!($subject: append_dedup, dedup_window,);
+    };
+    (@streams network $subject:ty) => {
+        $crate::__conformance_tests!($subject: append_lost_reply, append_silent,);
     };
     ($subject:ty: $($property:ident,)+) => {
         $(

@@ -1,6 +1,6 @@
 use super::payloads::{Depth, Flag, Glyph, Note, Place, Tick, TickMore, TickV2, Visit, Whole};
 use super::rule::{Rule, limits};
-use super::{Counts, Subject};
+use super::{Counts, Topics};
 use crate::broker::Broker;
 use crate::codec::{Decode, Encode};
 use crate::declaration::TopicSpec;
@@ -15,7 +15,7 @@ const TEXTS: [&str; 34] = [
 ];
 
 /// `key-round-trip`: a key comes back as it was given, over the system; what no key encodes to is refused.
-pub async fn key_round_trip<S: Subject>(subject: S) {
+pub async fn key_round_trip<S: Topics>(subject: S) {
     const RULE: Rule = Rule("key-round-trip");
     let broker = RULE.broker(&subject);
     let texts: Vec<String> = TEXTS.iter().map(ToString::to_string).collect();
@@ -67,7 +67,7 @@ where
 }
 
 /// `key-injective`: distinct keys never share a channel, whatever they hold.
-pub async fn key_injective<S: Subject>(subject: S) {
+pub async fn key_injective<S: Topics>(subject: S) {
     const RULE: Rule = Rule("key-injective");
     let broker = RULE.broker(&subject);
     let notes = RULE.unwrap("binding", Note::topic(&broker));
@@ -119,7 +119,7 @@ where
 }
 
 /// `address-injective`: distinct namespace, name, version or key is another channel.
-pub async fn address_injective<S: Subject>(subject: S) {
+pub async fn address_injective<S: Topics>(subject: S) {
     const RULE: Rule = Rule("address-injective");
     let namespaces = [("a", "b"), ("a", "b-c"), ("a-b", "c"), ("b", "a"), ("a", "bb"), ("a", "topic")];
     let brokers: Vec<Broker<S::Backend>> =

@@ -1,11 +1,11 @@
 use futures_core::Stream;
 
-use super::Subject;
+use super::Topics;
 use super::payloads::Tick;
 use super::rule::{Rule, poll_once};
 
 /// `topic-sequential`: a dropped receive loses nothing; two in one `select` lose nothing; the stream is the same.
-pub async fn topic_sequential<S: Subject>(subject: S) {
+pub async fn topic_sequential<S: Topics>(subject: S) {
     const RULE: Rule = Rule("topic-sequential");
     const COUNT: u64 = 200;
     let (here, there) = (RULE.broker(&subject), RULE.broker(&subject));

@@ -1,12 +1,12 @@
 use super::payloads::{Note, Place, Tick, TickMore, Visit, Whole};
 use super::rule::{Rule, limits};
-use super::{Counts, Subject};
+use super::{Counts, Topics};
 use crate::capability::PatternPubSub;
 use crate::error::{Cause, ErrorKind};
 use crate::topic::{OnMalformed, SubscribeOptions};
 
 /// `topic-keys`: subscriptions to every key and below a prefix get what lies below, decoded, and nothing beside it.
-pub async fn topic_patterns<S: Subject<Backend: PatternPubSub>>(subject: S) {
+pub async fn topic_patterns<S: Topics<Backend: PatternPubSub>>(subject: S) {
     const RULE: Rule = Rule("topic-keys");
     let (here, there) = (RULE.broker(&subject), RULE.broker(&subject));
     let visits = RULE.unwrap("binding", Visit::topic(&here));
@@ -81,7 +81,7 @@ pub async fn topic_patterns<S: Subject<Backend: PatternPubSub>>(subject: S) {
 }
 
 /// `topic-keys`: exact and pattern subscriptions that overlap each get one copy, and don't end each other.
-pub async fn topic_patterns_overlap<S: Subject<Backend: PatternPubSub>>(subject: S) {
+pub async fn topic_patterns_overlap<S: Topics<Backend: PatternPubSub>>(subject: S) {
     const RULE: Rule = Rule("topic-keys");
     let broker = RULE.broker(&subject);
     let notes = RULE.unwrap("binding", Note::topic(&broker));

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use super::payloads::{Text, Tick};
 use super::rule::{Rule, limits};
-use super::{Counts, Network, Subject, Tap};
+use super::{Counts, Network, Tap, Topics};
 use crate::error::{ErrorKind, Outcome};
 
 /// `topic-batch`: a batch keeps its order, is one operation, and answers for each message.
-pub async fn topic_batch<S: Subject>(subject: S) {
+pub async fn topic_batch<S: Topics>(subject: S) {
     const RULE: Rule = Rule("topic-batch");
     const SIZE: u64 = 100;
     let broker = RULE.broker_with(&subject, limits().operations(1).batch_messages(100).publish_bytes(64));
@@ -53,7 +53,7 @@ pub async fn topic_batch<S: Subject>(subject: S) {
 }
 
 /// `topic-publish-once`: what succeeded went out once, what was not applied never does.
-pub async fn topic_publish_once<S: Subject>(subject: S) {
+pub async fn topic_publish_once<S: Topics>(subject: S) {
     const RULE: Rule = Rule("topic-publish-once");
     let topic = RULE.unwrap("binding", Tick::topic(&RULE.broker(&subject)));
     let mut tap = RULE.within("tapping", subject.tap(&format!("{}.1", topic.address()))).await;
@@ -92,7 +92,7 @@ fn n_of(payload: &[u8]) -> u64 {
 }
 
 /// `topic-publish-once`: a publish whose reply is lost says `Unknown`, and went out once.
-pub async fn topic_lost_reply<S: Network>(subject: S) {
+pub async fn topic_lost_reply<S: Topics + Network>(subject: S) {
     const RULE: Rule = Rule("topic-publish-once");
     let broker = RULE.broker_with(&subject, limits().timeout(Duration::from_millis(300)));
     let topic = RULE.unwrap("binding", Tick::topic(&broker));

@@ -4,7 +4,7 @@ use tokio::sync::mpsc;
 
 use super::payloads::{Note, Place, Tick, Visit};
 use super::rule::{Rule, limits};
-use super::{PATIENCE, Subject};
+use super::{PATIENCE, Topics};
 use crate::capability::PatternPubSub;
 use crate::error::{Cause, Error, ErrorKind};
 use crate::topic::{Ended, Gap, Stop, SupervisePolicy, Topic};
@@ -21,7 +21,7 @@ fn quick() -> SupervisePolicy {
 }
 
 /// Publishes 1, 2, .. until the supervision tells something, and returns it.
-async fn next_told<S: Subject>(
+async fn next_told<S: Topics>(
     rule: Rule,
     publisher: &Topic<Tick, S::Backend>,
     n: &mut u64,
@@ -43,7 +43,7 @@ async fn next_told<S: Subject>(
 }
 
 /// Publishes until the supervision tells a gap, past what came before it.
-async fn next_gap<S: Subject>(
+async fn next_gap<S: Topics>(
     rule: Rule,
     publisher: &Topic<Tick, S::Backend>,
     n: &mut u64,
@@ -67,7 +67,7 @@ fn log() -> (mpsc::UnboundedSender<Told>, mpsc::UnboundedReceiver<Told>) {
 }
 
 /// `supervise-gap`: after an interruption the gap is told, once, with its cause and attempts, before anything else.
-pub async fn supervise_gap<S: Subject>(subject: S) {
+pub async fn supervise_gap<S: Topics>(subject: S) {
     const RULE: Rule = Rule("supervise-gap");
     let topic = RULE.unwrap("binding", Tick::topic(&RULE.broker(&subject)));
     let publisher = RULE.unwrap("binding", Tick::topic(&RULE.broker(&subject)));
@@ -115,7 +115,7 @@ pub async fn supervise_gap<S: Subject>(subject: S) {
     an_overflow_is_a_gap(RULE, &subject).await;
 }
 
-async fn a_first_subscribe_that_fails<S: Subject>(rule: Rule, subject: &S) {
+async fn a_first_subscribe_that_fails<S: Topics>(rule: Rule, subject: &S) {
     subject.refuse(true).await;
     let topic =
         rule.unwrap("binding", Tick::topic(&rule.broker_with(subject, limits().timeout(Duration::from_secs(1)))));
@@ -142,7 +142,7 @@ async fn a_first_subscribe_that_fails<S: Subject>(rule: Rule, subject: &S) {
     rule.same("the end", rule.unwrap("supervising", ended), Ended::Stopped);
 }
 
-async fn an_overflow_is_a_gap<S: Subject>(rule: Rule, subject: &S) {
+async fn an_overflow_is_a_gap<S: Topics>(rule: Rule, subject: &S) {
     let topic = rule.unwrap("binding", Tick::topic(&rule.broker_with(subject, limits().buffer_messages(1))));
     let publisher = rule.unwrap("binding", Tick::topic(&rule.broker(subject)));
     let (sender, mut told) = log();
@@ -170,7 +170,7 @@ async fn an_overflow_is_a_gap<S: Subject>(rule: Rule, subject: &S) {
 }
 
 /// `supervise-ends`: it ends by its token, its broker or a callback, and for nothing that passes.
-pub async fn supervise_ends<S: Subject>(subject: S) {
+pub async fn supervise_ends<S: Topics>(subject: S) {
     const RULE: Rule = Rule("supervise-ends");
     let publisher = RULE.unwrap("binding", Tick::topic(&RULE.broker(&subject)));
 
@@ -248,7 +248,7 @@ pub async fn supervise_ends<S: Subject>(subject: S) {
 }
 
 /// Publishes until the supervision has ended.
-async fn drive<S: Subject, F>(rule: Rule, publisher: &Topic<Tick, S::Backend>, supervision: F) -> Result<Ended, Error>
+async fn drive<S: Topics, F>(rule: Rule, publisher: &Topic<Tick, S::Backend>, supervision: F) -> Result<Ended, Error>
 where
     F: Future<Output = Result<Ended, Error>>,
 {
@@ -268,7 +268,7 @@ where
 }
 
 /// `supervise-ends`: the form for several keys gives each event its key.
-pub async fn supervise_forms<S: Subject>(subject: S) {
+pub async fn supervise_forms<S: Topics>(subject: S) {
     const RULE: Rule = Rule("supervise-ends");
     let topic = RULE.unwrap("binding", Tick::topic(&RULE.broker(&subject)));
     let stop = Stop::new();
@@ -286,7 +286,7 @@ pub async fn supervise_forms<S: Subject>(subject: S) {
 }
 
 /// `supervise-ends`: the forms for every key and for those below a prefix.
-pub async fn supervise_patterns<S: Subject<Backend: PatternPubSub>>(subject: S) {
+pub async fn supervise_patterns<S: Topics<Backend: PatternPubSub>>(subject: S) {
     const RULE: Rule = Rule("supervise-ends");
     let broker = RULE.broker(&subject);
     let topic = RULE.unwrap("binding", Tick::topic(&broker));

@@ -1,6 +1,6 @@
 use super::payloads::{Note, Place, Stay, Tick, TickMore, TickV2, Visit, Whole};
 use super::rule::{Rule, limits};
-use super::{Subject, Tap};
+use super::{Tap, Topics};
 use crate::codec::{Decode, Encode};
 use crate::declaration::TopicSpec;
 use crate::topic::Topic;
@@ -8,7 +8,7 @@ use crate::topic::Topic;
 const RULE: Rule = Rule("wire-vectors");
 
 /// `wire-vectors`: channel and payload are, byte for byte, what the documentation says.
-pub async fn wire_vectors<S: Subject>(subject: S) {
+pub async fn wire_vectors<S: Topics>(subject: S) {
     let broker = RULE.broker_in(&subject, "shop", "prod", limits());
     let ticks = RULE.unwrap("binding", Tick::topic(&broker));
     for (key, channel) in [
@@ -57,7 +57,7 @@ pub async fn wire_vectors<S: Subject>(subject: S) {
 /// One vector: out over the topic and in past it.
 async fn vector<S, T>(subject: &S, topic: &Topic<T, S::Backend>, key: &T::Key, event: T, channel: &str, payload: &str)
 where
-    S: Subject,
+    S: Topics,
     T: TopicSpec + Clone + PartialEq + std::fmt::Debug,
     T::Codec: Encode<T> + Decode<T>,
 {

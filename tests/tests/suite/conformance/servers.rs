@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use tidings::backend::{Redis, RedisCluster};
-use tidings::conformance::{Counts, Network, Subject, Tap};
+use tidings::conformance::{Counts, Network, Subject, Tap, Topics};
 use tidings_tests::harness::{Cut, Direction, Kind, Proxy, RedisOptions, Refusal, Server, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -160,9 +160,7 @@ impl Behind {
 }
 
 macro_rules! behind_a_proxy {
-    (@subject $publish:literal, $subscribe:literal) => {
-        type Tap = RawTap;
-
+    (@subject) => {
         async fn interrupt(&self) {
             self.behind.proxy.cut(Cut::Reset).await;
         }
@@ -170,6 +168,9 @@ macro_rules! behind_a_proxy {
         async fn refuse(&self, refuse: bool) {
             self.behind.refuse(refuse).await;
         }
+    };
+    (@topics $publish:literal, $subscribe:literal) => {
+        type Tap = RawTap;
 
         async fn publish_raw(&self, channel: &str, payload: &[u8]) {
             self.behind.publish($publish, channel, payload).await;
@@ -199,9 +200,7 @@ macro_rules! behind_a_proxy {
 impl<W: Which> Subject for RedisServer<W> {
     type Backend = Redis;
 
-    const COUNTS: Counts = Counts::Deliveries;
-
-    behind_a_proxy!(@subject b"PUBLISH", b"SUBSCRIBE");
+    behind_a_proxy!(@subject);
 
     async fn start() -> Self {
         Self { behind: Behind::start(W::KIND, RedisOptions::default()).await, which: PhantomData }
@@ -212,12 +211,16 @@ impl<W: Which> Subject for RedisServer<W> {
     }
 }
 
+impl<W: Which> Topics for RedisServer<W> {
+    const COUNTS: Counts = Counts::Deliveries;
+
+    behind_a_proxy!(@topics b"PUBLISH", b"SUBSCRIBE");
+}
+
 impl Subject for ClusterNode {
     type Backend = RedisCluster;
 
-    const COUNTS: Counts = Counts::Nothing;
-
-    behind_a_proxy!(@subject b"SPUBLISH", b"SSUBSCRIBE");
+    behind_a_proxy!(@subject);
 
     async fn start() -> Self {
         let behind = Behind::start(Kind::Redis8, RedisOptions { cluster: true, ..RedisOptions::default() }).await;
@@ -237,6 +240,12 @@ impl Subject for ClusterNode {
     fn backend(&self) -> RedisCluster {
         RedisCluster::new([self.behind.proxy.url()]).expect("the proxy's URL is good")
     }
+}
+
+impl Topics for ClusterNode {
+    const COUNTS: Counts = Counts::Nothing;
+
+    behind_a_proxy!(@topics b"SPUBLISH", b"SSUBSCRIBE");
 }
 
 behind_a_proxy!([W: Which] RedisServer<W>);

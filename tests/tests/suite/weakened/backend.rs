@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tidings::capability::{
     Backend, BackendError, Checked, Feed, Host, Outgoing, PatternPubSub, PubSub, Unsubscribe, Wanted,
 };
-use tidings::conformance::{Counts, Network, Subject, Tap};
+use tidings::conformance::{Counts, Network, Subject, Tap, Topics};
 use tidings::{Cause, ErrorKind, Outcome};
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
@@ -360,12 +360,7 @@ impl Tap for Tapped {
 
 impl<W: Weakness> Subject for Weakened<W> {
     type Backend = Self;
-    type Tap = Tapped;
 
-    const COUNTS: Counts = match W::FLAW {
-        Flaw::CountsWhereItCant => Counts::Nothing,
-        _ => Counts::Subscriptions,
-    };
     const PAUSED: bool = true;
 
     async fn start() -> Self {
@@ -385,6 +380,15 @@ impl<W: Weakness> Subject for Weakened<W> {
     async fn refuse(&self, refuse: bool) {
         lock(&self.hub).refuse = refuse;
     }
+}
+
+impl<W: Weakness> Topics for Weakened<W> {
+    type Tap = Tapped;
+
+    const COUNTS: Counts = match W::FLAW {
+        Flaw::CountsWhereItCant => Counts::Nothing,
+        _ => Counts::Subscriptions,
+    };
 
     async fn publish_raw(&self, channel: &str, payload: &[u8]) {
         lock(&self.hub).deliver(channel, &Bytes::copy_from_slice(payload), W::FLAW);

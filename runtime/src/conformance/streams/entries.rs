@@ -1,0 +1,75 @@
+//! What the suite appends.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{stream_spec, topic};
+
+macro_rules! entries {
+    ($($(#[$doc:meta])* $name:ident($stream:literal, $version:literal, $key:ty);)+) => {
+        $(
+            $(#[$doc])*
+            #[stream_spec(name = $stream, version = $version, key = $key, crate = crate)]
+            #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+            pub(super) struct $name {
+                pub(super) n: u64,
+            }
+        )+
+    };
+}
+
+entries! {
+    /// Keyed by a number.
+    Entry("conformance.entry", 1, u64);
+    /// The next version of the same.
+    EntryV2("conformance.entry", 2, u64);
+    /// Another stream.
+    Other("conformance.other", 1, u64);
+    /// Keyed by a text.
+    Sheet("conformance.sheet", 1, String);
+    /// Without a key.
+    Row("conformance.row", 1, ());
+}
+
+/// Another type under the name and version of [`Entry`].
+#[stream_spec(name = "conformance.entry", version = 1, key = u64, crate = crate)]
+#[derive(Serialize, Deserialize)]
+pub(super) struct Impostor {}
+
+/// Where others write.
+#[stream_spec(name = "conformance.legacy", version = 1, address = "legacy-orders", crate = crate)]
+#[derive(Serialize, Deserialize)]
+pub(super) struct Legacy {}
+
+/// Another name for the same place.
+#[stream_spec(name = "conformance.relic", version = 1, address = "legacy-orders", crate = crate)]
+#[derive(Serialize, Deserialize)]
+pub(super) struct Relic {}
+
+/// A topic and a stream of one name and version.
+#[topic(name = "conformance.both", version = 1, key = u64, crate = crate)]
+#[stream_spec(name = "conformance.both", version = 1, key = u64, crate = crate)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Both {
+    pub(super) n: u64,
+}
+
+/// An entry whose size can be chosen.
+#[stream_spec(name = "conformance.page", version = 1, key = u64, crate = crate)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    pub(super) text: String,
+}
+
+impl Page {
+    pub(super) fn of(bytes: usize) -> Self {
+        Self { text: "x".repeat(bytes) }
+    }
+}
+
+/// An entry that holds its own key.
+#[stream_spec(name = "conformance.booking", version = 1, key(tenant, room), crate = crate)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Booking {
+    pub(super) tenant: String,
+    pub(super) room: u32,
+}
