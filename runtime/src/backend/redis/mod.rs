@@ -185,7 +185,7 @@ async fn subscribe(client: &RedisClient, routes: Vec<Route>, feed: Feed) -> Resu
 
 /// One server has all slots.
 impl Nodes for RedisClient {
-    const IDS_BY_PARTITION: bool = false;
+    const APART: bool = false;
 
     fn host(&self) -> &Host {
         &self.host

@@ -7,7 +7,7 @@ use super::*;
 
 const KEYS: u64 = 24;
 
-fn cluster_broker(urls: Vec<String>) -> Broker<RedisCluster> {
+pub(super) fn cluster_broker(urls: Vec<String>) -> Broker<RedisCluster> {
     let limits = Limits::default().heartbeat(HEARTBEAT);
     let config = Config::new(Namespace::new("shop", "test").unwrap()).limits(limits);
     Broker::new(RedisCluster::new(urls).unwrap(), config).unwrap()

@@ -2,11 +2,12 @@
 
 use std::time::SystemTime;
 
-use tidings::{Delivery, Position, Positions, Start, Stream, StreamSettings, stream_spec};
+use tidings::{Append, Delivery, Durability, Position, Positions, Start, Stream, StreamSettings, stream_spec};
 
 use super::*;
 
 mod appends;
+mod cluster;
 
 /// Longer than anything takes that is waited for.
 const WAIT: Duration = Duration::from_secs(10);
@@ -41,6 +42,7 @@ fn numbers<'a>(deliveries: impl IntoIterator<Item = &'a Delivery<Entry>>) -> Vec
     deliveries.into_iter().map(|delivery| delivery.value().unwrap().number).collect()
 }
 
+#[allow(dead_code)]
 fn log(stream: &Stream<Entry, Redis>) -> String {
     format!("{{{}.p0}}:log", stream.address())
 }

@@ -1,17 +1,16 @@
 //! The connections of one broker to a cluster's nodes.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::super::fault::Fault;
+use super::super::fault::{Code, Fault};
 use super::super::link::Link;
 use super::super::pipeline::{Pipeline, Publish};
 use super::super::settings::Settings;
+use super::super::streams::{self, Nodes, Waiting};
 use super::super::subscriber::{RedisSubscription, Route, Subscriber, Words};
 use super::super::url::Endpoint;
 use super::slots::{self, Slots, redirection, slot};
@@ -33,6 +32,7 @@ pub struct RedisClusterClient {
     map: Mutex<Map>,
     /// Held by the one who asks for the slots.
     asking: tokio::sync::Mutex<()>,
+    waiting: Waiting,
 }
 
 #[derive(Default)]
@@ -51,11 +51,13 @@ struct Node {
     endpoint: Endpoint,
     publisher: Pipeline<u64>,
     subscriber: Subscriber,
+    streams: Arc<streams::Node>,
 }
 
 impl RedisClusterClient {
     pub(super) fn new(host: Host, settings: Arc<Settings>, seeds: Vec<Endpoint>) -> Self {
-        Self { host, settings, seeds, map: Mutex::default(), asking: tokio::sync::Mutex::default() }
+        let waiting = Waiting::new(&host);
+        Self { host, settings, seeds, map: Mutex::default(), asking: tokio::sync::Mutex::default(), waiting }
     }
 
     pub(super) async fn publish(&self, message: &Outgoing) -> Reply {
@@ -127,7 +129,7 @@ impl RedisClusterClient {
             let late = || vec![Err(Fault::timeout(Outcome::Unknown)); indices.len()];
             timeout_at(deadline, publishing).await.unwrap_or_else(|_| late())
         });
-        for ((node, indices), group) in groups.iter().zip(join(sending).await) {
+        for ((node, indices), group) in groups.iter().zip(streams::join(sending).await) {
             for (index, reply) in indices.iter().zip(group) {
                 replies[*index] = Some(self.follow(reply, node, &messages[*index], deadline).await);
             }
@@ -193,7 +195,12 @@ impl RedisClusterClient {
 
     /// Where a failure means that the slots may have other owners, they are asked for before the next use.
     fn learn(&self, fault: &Fault) {
-        if fault.moved.is_some() || fault.unfit || matches!(fault.kind, ErrorKind::Unavailable | ErrorKind::Timeout) {
+        let down = fault.code == Some(Code::ClusterDown);
+        if fault.moved.is_some()
+            || fault.unfit
+            || down
+            || matches!(fault.kind, ErrorKind::Unavailable | ErrorKind::Timeout)
+        {
             self.doubt();
         }
     }
@@ -291,6 +298,7 @@ impl RedisClusterClient {
             Arc::new(Node {
                 endpoint: endpoint.clone(),
                 publisher: Pipeline::new(host.clone(), settings.clone(), endpoint.clone(), "redis publisher"),
+                streams: Arc::new(streams::Node::new(&host, &settings, endpoint)),
                 subscriber: Subscriber::new(host, settings, endpoint.clone(), WORDS),
             })
         };
@@ -305,6 +313,7 @@ impl RedisClusterClient {
         for node in nodes.values() {
             node.publisher.close();
             node.subscriber.close();
+            node.streams.close();
         }
     }
 }
@@ -312,6 +321,37 @@ impl RedisClusterClient {
 impl Drop for RedisClusterClient {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+impl Nodes for RedisClusterClient {
+    const APART: bool = true;
+
+    fn host(&self) -> &Host {
+        &self.host
+    }
+
+    fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    fn known(&self, slot: u16) -> Result<Option<Arc<streams::Node>>, Fault> {
+        Ok(self.known_owner(slot)?.map(|node| node.streams.clone()))
+    }
+
+    async fn owner(&self, slot: u16) -> Result<Arc<streams::Node>, Fault> {
+        Self::owner(self, slot).await.map(|node| node.streams.clone())
+    }
+
+    fn redirected(&self, fault: &Fault, from: &streams::Node) -> Option<Arc<streams::Node>> {
+        self.learn(fault);
+        let (_, named) = fault.moved.as_ref()?;
+        let named = redirection(named, host(&from.endpoint)).ok()?;
+        self.node(&named).ok().map(|node| node.streams.clone())
+    }
+
+    fn doubt(&self) {
+        Self::doubt(self);
     }
 }
 
@@ -353,20 +393,4 @@ fn host(endpoint: &Endpoint) -> &str {
 
 async fn by<T>(deadline: Instant, late: Outcome, step: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     timeout_at(deadline, step).await.unwrap_or_else(|_| Err(Fault::timeout(late)))
-}
-
-/// Awaits all at once.
-async fn join<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut running: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
-    let mut outputs: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();
-    std::future::poll_fn(|cx| {
-        for (future, output) in running.iter_mut().zip(&mut outputs).filter(|(_, output)| output.is_none()) {
-            if let Poll::Ready(ready) = future.as_mut().poll(cx) {
-                *output = Some(ready);
-            }
-        }
-        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
 }

@@ -171,3 +171,5 @@ impl PubSub for RedisCluster {
         client.host.within(Outcome::NotApplied, subscribing).await
     }
 }
+
+super::streams::streams!(RedisCluster, RedisClusterClient, failed);

@@ -16,11 +16,11 @@ use super::layout::{Layout, Part, StreamState, state};
 use super::manage::before;
 use super::node::Node;
 use super::read::{GRACE, block, until};
-use super::readers::{Job, Replies, Unclaimed};
+use super::readers::{Job, Replies, Running, Unclaimed};
 use super::record::read_entries;
 use super::scripts::{READ_NEW, RELEASE};
 use super::send::send_all;
-use super::{Nodes, by_node, id_text, packed, permit};
+use super::{Nodes, Permit, id_text, packed, permit, places, waited};
 use crate::broker::lock;
 use crate::capability::{GroupAddress, Stored};
 use crate::stream::Start;
@@ -108,27 +108,30 @@ pub(in super::super) async fn read_new<N: Nodes>(
     loop {
         let layout = state.layout(nodes, group.stream()).await?;
         let reading = Reading { state, groups, layout: &layout, group, consumer, max };
-        // Fewer than there are partitions are read by a script that counts, before a wait for any.
-        let scarce = max < layout.parts.len();
-        if scarce {
-            let (records, _) = reading.round(nodes, true, None).await?;
-            if !records.is_empty() {
-                return Ok(records);
-            }
-        }
         let block = block(until).filter(|_| !wait.is_zero());
-        if scarce && block.is_none() {
-            return Ok(Vec::new());
+        let mut read = reading.at_once(nodes, block.is_some()).await?;
+        if let (Some(block), Read { moved: false, records }) = (block, &read)
+            && records.is_empty()
+        {
+            let (parts, block) = waited::<N>(&layout, groups.turn(), block);
+            let places = places(nodes, parts).await?.into_iter().map(|(node, parts)| (node, vec![parts])).collect();
+            read = reading.round(nodes, places, Some(block)).await?;
         }
-        let (records, moved) = reading.round(nodes, false, block).await?;
-        if moved && !redirected {
-            redirected = true;
+        if read.moved && !std::mem::replace(&mut redirected, true) {
             continue;
         }
-        if !records.is_empty() || block.is_none() || until <= Instant::now() {
-            return Ok(records);
+        if !read.records.is_empty() || block.is_none() || until <= Instant::now() {
+            return Ok(read.records);
         }
     }
+}
+
+/// What a round found.
+#[derive(Default)]
+struct Read {
+    records: Vec<Stored>,
+    /// Whether a partition turned out to be elsewhere.
+    moved: bool,
 }
 
 impl GroupState {
@@ -142,11 +145,18 @@ impl GroupState {
         taken
     }
 
+    fn turn(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Forgets what is held for a consumer, which its history has.
     pub(super) fn forget_held(&self, consumer: &str) {
         lock(&self.held).remove(consumer);
     }
 }
+
+/// A connection that was asked, and its answer.
+type Asked = (Running, Arc<Node>, Option<Result<Replies, Fault>>);
 
 /// One read of new entries.
 struct Reading<'a> {
@@ -159,14 +169,97 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Asks every node at once, and returns what they handed out and whether a partition is elsewhere.
-    async fn round<N: Nodes>(&self, nodes: &N, scarce: bool, block: Option<u64>) -> Result<(Vec<Stored>, bool), Fault> {
-        let mut running = Vec::new();
-        for (node, parts) in by_node(nodes, self.layout).await? {
-            let job = self.job(nodes, &node, &parts, scarce, block).await?;
-            let started = node.readers.start(job)?;
-            running.push((started, node, None));
+    /// Reads what is there, unless a wait finds it as well.
+    async fn at_once<N: Nodes>(&self, nodes: &N, waits: bool) -> Result<Read, Fault> {
+        let all = self.layout.parts.len();
+        let scarce = self.max < all;
+        if waits && !scarce && (!N::APART || all == 1) {
+            return Ok(Read::default());
         }
+        if scarce && !N::APART {
+            return self.counted(nodes).await;
+        }
+        // Fewer than there are partitions are read from as many partitions at a time, so that nothing is left over.
+        let first = self.groups.turn();
+        let parts: Vec<&Part> = self.layout.parts.iter().cycle().skip(first % all).take(all).collect();
+        for parts in parts.chunks(if scarce { self.max } else { all }) {
+            let mut jobs: Vec<(Arc<Node>, Vec<Vec<&Part>>)> = Vec::new();
+            for (node, parts) in places(nodes, parts.iter().copied()).await? {
+                match jobs.iter_mut().find(|(owner, _)| Arc::ptr_eq(owner, &node)) {
+                    Some((_, commands)) => commands.push(parts),
+                    None => jobs.push((node, vec![parts])),
+                }
+            }
+            let read = self.round(nodes, jobs, None).await?;
+            if read.moved || !read.records.is_empty() {
+                return Ok(read);
+            }
+        }
+        Ok(Read::default())
+    }
+
+    /// Reads by the script that counts over all partitions, which are on one node.
+    async fn counted<N: Nodes>(&self, nodes: &N) -> Result<Read, Fault> {
+        let all = self.layout.parts.len();
+        let node = nodes.owner(self.layout.parts[0].slot).await?;
+        // Another partition comes first each time.
+        let parts = self.layout.parts.iter().cycle().skip(self.groups.turn() % all).take(all);
+        let keys: Vec<&[u8]> = parts.map(|part| part.log.as_bytes()).collect();
+        let max = self.max.to_string();
+        let arguments = [&**self.group.name(), self.consumer, &max].map(str::as_bytes);
+        let Packed { word, bytes } = READ_NEW.call(true, &keys, &arguments);
+        let job = self.job(nodes, &node, bytes, vec![word], None, permit(nodes, false).await?);
+        let running = node.readers.start(job)?;
+        self.gather(nodes, vec![(running, node, None)]).await
+    }
+
+    /// Asks with these commands on these nodes, all at once.
+    async fn round<N: Nodes>(
+        &self,
+        nodes: &N,
+        jobs: Vec<(Arc<Node>, Vec<Vec<&Part>>)>,
+        block: Option<u64>,
+    ) -> Result<Read, Fault> {
+        let count = (self.max / self.layout.parts.len()).max(1).to_string();
+        let block_text = block.map(|block| block.to_string());
+        let permit = permit(nodes, block.is_some()).await?;
+        let mut running = Vec::with_capacity(jobs.len());
+        for (node, commands) in jobs {
+            let (mut bytes, mut names) = (Vec::new(), Vec::with_capacity(commands.len()));
+            for parts in commands {
+                let mut words = vec!["GROUP", self.group.name(), self.consumer, "COUNT", &count];
+                if let Some(block) = &block_text {
+                    words.extend(["BLOCK", block]);
+                }
+                words.push("STREAMS");
+                words.extend(parts.iter().map(|part| &*part.log));
+                words.extend(parts.iter().map(|_| ">"));
+                let command = packed("XREADGROUP", &words);
+                names.push(command.word);
+                if bytes.is_empty() { bytes = command.bytes } else { bytes.extend(command.bytes) }
+            }
+            let job = self.job(nodes, &node, bytes, names, block, permit.clone());
+            running.push((node.readers.start(job)?, node, None));
+        }
+        self.gather(nodes, running).await
+    }
+
+    fn job<N: Nodes>(
+        &self,
+        nodes: &N,
+        node: &Node,
+        bytes: Vec<u8>,
+        words: Vec<&'static str>,
+        block: Option<u64>,
+        permit: Permit,
+    ) -> Job {
+        let patience = block.map_or(nodes.host().limits().timeout, |block| Duration::from_millis(block) + GRACE);
+        let unclaimed = Some(self.give_back(&node.control));
+        Job { bytes, words, enough: Instant::now() + patience, permit, unclaimed }
+    }
+
+    /// Awaits all, and returns what they handed out.
+    async fn gather<N: Nodes>(&self, nodes: &N, mut running: Vec<Asked>) -> Result<Read, Fault> {
         // The first that has something ends the others' wait, and what they hand out meanwhile comes along.
         std::future::poll_fn(|cx| {
             let mut enough = false;
@@ -174,7 +267,7 @@ impl Reading<'_> {
                 if answer.is_none()
                     && let Poll::Ready(ready) = running.poll(cx)
                 {
-                    enough |= !matches!(&ready, Ok(replies) if matches!(replies.get(), [Ok(reply)] if is_empty(reply)));
+                    enough |= !ready.as_ref().is_ok_and(|replies| replies.get().iter().all(is_empty));
                     *answer = Some(ready);
                 }
             }
@@ -184,28 +277,26 @@ impl Reading<'_> {
             if running.iter().all(|(.., answer)| answer.is_some()) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        let mut records = Vec::new();
-        let mut failed = None;
-        let mut moved = false;
+        let (mut records, mut failed, mut moved) = (Vec::new(), None, false);
         let mut taken: Vec<Replies> = Vec::new();
         for (_, node, answer) in running {
-            let read = match answer {
-                Some(Ok(replies)) => {
-                    let read = match replies.get() {
-                        [Ok(reply)] => self.parse(reply, &mut records),
-                        [Err(fault), ..] => Err(fault.clone()),
-                        _ => Err(Fault::malformed()),
-                    };
-                    taken.push(replies);
-                    read
-                }
-                Some(Err(fault)) => Err(fault),
-                None => Ok(()),
-            };
-            if let Err(fault) = read {
+            let mut fail = |fault: Fault| {
                 self.state.learn(&fault);
                 moved |= nodes.redirected(&fault, &node).is_some();
                 failed.get_or_insert(fault);
+            };
+            match answer {
+                Some(Ok(replies)) => {
+                    for reply in replies.get() {
+                        let read = reply.as_ref().map_err(Clone::clone);
+                        if let Err(fault) = read.and_then(|reply| self.parse(reply, &mut records)) {
+                            fail(fault);
+                        }
+                    }
+                    taken.push(replies);
+                }
+                Some(Err(fault)) => fail(fault),
+                None => {}
             }
         }
         match failed {
@@ -217,45 +308,7 @@ impl Reading<'_> {
             let more = records.split_off(self.max);
             lock(&self.groups.held).entry(self.consumer.to_owned()).or_default().extend(more);
         }
-        Ok((records, moved))
-    }
-
-    async fn job<N: Nodes>(
-        &self,
-        nodes: &N,
-        node: &Arc<Node>,
-        parts: &[&Part],
-        scarce: bool,
-        block: Option<u64>,
-    ) -> Result<Job, Fault> {
-        let (group, consumer) = (&**self.group.name(), self.consumer);
-        let count = (self.max / self.layout.parts.len()).max(1);
-        let Packed { word, bytes } = if scarce {
-            // Another partition comes first each time.
-            let first = self.groups.turn.fetch_add(1, Ordering::Relaxed) % parts.len();
-            let keys: Vec<&[u8]> =
-                parts[first..].iter().chain(&parts[..first]).map(|part| part.log.as_bytes()).collect();
-            let max = self.max.to_string();
-            READ_NEW.call(true, &keys, &[group.as_bytes(), consumer.as_bytes(), max.as_bytes()])
-        } else {
-            let (count, block) = (count.to_string(), block.map(|block| block.to_string()));
-            let mut words = vec!["GROUP", group, consumer, "COUNT", &count];
-            if let Some(block) = &block {
-                words.extend(["BLOCK", block]);
-            }
-            words.push("STREAMS");
-            words.extend(parts.iter().map(|part| &*part.log));
-            words.extend(parts.iter().map(|_| ">"));
-            packed("XREADGROUP", &words)
-        };
-        Ok(Job {
-            bytes,
-            words: vec![word],
-            enough: Instant::now()
-                + block.map_or(nodes.host().limits().timeout, |block| Duration::from_millis(block) + GRACE),
-            permit: permit(nodes, block.is_some()).await?,
-            unclaimed: Some(self.give_back(&node.control)),
-        })
+        Ok(Read { records, moved })
     }
 
     /// What gives back entries that nobody took.
@@ -287,8 +340,8 @@ impl Reading<'_> {
     }
 }
 
-fn is_empty(reply: &Bytes) -> bool {
-    matches!(Cursor::new(reply).list(), Ok(None | Some(0)))
+fn is_empty(reply: &Result<Bytes, Fault>) -> bool {
+    reply.as_ref().is_ok_and(|reply| matches!(Cursor::new(reply).list(), Ok(None | Some(0))))
 }
 
 /// Goes over the logs of a reply, each with its entries.

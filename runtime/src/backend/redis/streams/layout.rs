@@ -125,6 +125,11 @@ impl StreamState {
         &layout.parts[index as usize]
     }
 
+    /// A number that is another each time, so that no partition always comes first.
+    pub(super) fn turn(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed) as usize
+    }
+
     /// At most so many of what was found in each partition, those of another partition first each time.
     pub(super) fn spread(&self, found: Vec<Vec<Stored>>, max: usize) -> Vec<Stored> {
         if let [_] = &found[..] {
@@ -132,7 +137,7 @@ impl StreamState {
             records.truncate(max);
             return records;
         }
-        let first = self.turn.fetch_add(1, Ordering::Relaxed) as usize % found.len();
+        let first = self.turn() % found.len();
         let (before, from) = found.split_at(first);
         from.iter().chain(before).flatten().take(max).cloned().collect()
     }
@@ -153,7 +158,7 @@ impl Layout {
                 true => (address.to_string(), format!("{{{address}}}")),
                 false => (format!("{{{address}.p{index}}}:log"), format!("{{{address}.p{index}}}")),
             };
-            let beside = if N::IDS_BY_PARTITION { beside } else { format!("{{{address}}}") };
+            let beside = if N::APART { beside } else { format!("{{{address}}}") };
             let ids = format!("{beside}:ids");
             Part { index, slot: slot(&log), log, times: format!("{ids}:times"), ids }
         };

@@ -38,7 +38,7 @@ pub(in super::super) async fn ensure<N: Nodes>(
     arguments.extend(fields);
     let logs = || layout.parts.iter().map(|part| part.log.as_bytes());
     // A cluster has the partitions in other places than the settings, which are what racing calls agree on.
-    let apart = N::IDS_BY_PARTITION && !stream.is_verbatim();
+    let apart = N::APART && !stream.is_verbatim();
     let keys = std::iter::once(meta.as_bytes()).chain(logs().take(if apart { 0 } else { usize::MAX })).collect();
     let reply = run(nodes, |node| &node.control, &ENSURE, &Call { slot: slot(&meta), keys, arguments }).await?;
     let mut held = Cursor::new(&reply);
@@ -92,7 +92,7 @@ pub(in super::super) async fn delete<N: Nodes>(nodes: &N, stream: &StreamAddress
     // The settings go last, so that what is broken off can be repeated.
     keys.push((slot(&meta), &meta));
     keys.dedup();
-    let commands: Vec<(u16, Packed)> = if N::IDS_BY_PARTITION {
+    let commands: Vec<(u16, Packed)> = if N::APART {
         keys.iter().map(|(slot, key)| (*slot, packed("UNLINK", &[key]))).collect()
     } else {
         let keys: Vec<&str> = keys.iter().map(|(_, key)| *key).collect();

@@ -14,6 +14,7 @@ mod send;
 pub(super) mod settle;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -25,8 +26,9 @@ use crate::capability::StreamAddress;
 use crate::error::{ErrorKind, Outcome};
 use crate::stream::{Durability, Position};
 
-use layout::{Layout, Part};
+use layout::{Layout, Part, millis};
 pub(super) use node::{Node, Nodes, Waiting};
+pub(super) use send::join;
 
 /// Packs a command: its name, which may be two words, and what follows.
 fn packed(word: &'static str, rest: &[&str]) -> Packed {
@@ -42,33 +44,52 @@ fn id_text(position: Position) -> String {
     format!("{high}-{low}")
 }
 
-/// The nodes that have partitions, each with those that it has.
-async fn by_node<'a, N: Nodes>(nodes: &N, layout: &'a Layout) -> Result<Vec<(Arc<Node>, Vec<&'a Part>)>, Fault> {
-    let mut groups: Vec<(Arc<Node>, Vec<&Part>)> = Vec::new();
-    for part in &layout.parts {
+/// Partitions that can be waited for at once on a cluster, where each needs a connection of its own. Where there are more,
+/// all of them are looked at every so often.
+const MOST_APART: usize = 16;
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// A node, and the partitions that one command can name there.
+type Place<'a> = (Arc<Node>, Vec<&'a Part>);
+
+/// Where partitions are that one command can name. On a cluster that is one at a time, whatever node it is on.
+async fn places<'a, N: Nodes>(nodes: &N, parts: impl Iterator<Item = &'a Part>) -> Result<Vec<Place<'a>>, Fault> {
+    let mut places: Vec<Place<'a>> = Vec::new();
+    for part in parts {
         let node = match nodes.known(part.slot)? {
             Some(node) => node,
             None => nodes.owner(part.slot).await?,
         };
-        match groups.iter_mut().find(|(owner, _)| Arc::ptr_eq(owner, &node)) {
+        match places.first_mut().filter(|_| !N::APART) {
             Some((_, parts)) => parts.push(part),
-            None => groups.push((node, vec![part])),
+            None => places.push((node, vec![part])),
         }
     }
-    Ok(groups)
+    Ok(places)
 }
 
+/// The partitions that are waited for next, and for how many milliseconds.
+fn waited<N: Nodes>(layout: &Layout, turn: usize, block: u64) -> (impl Iterator<Item = &Part>, u64) {
+    let all = layout.parts.len();
+    let (count, block) =
+        if N::APART && all > MOST_APART { (MOST_APART, block.min(millis(LOOK_AGAIN))) } else { (all, block) };
+    (layout.parts.iter().cycle().skip(turn % all).take(count), block)
+}
+
+/// Held by all connections of a read.
+type Permit = Arc<OwnedSemaphorePermit>;
+
 /// A place among the reads that have a connection of their own.
-async fn permit<N: Nodes>(nodes: &N, waits: bool) -> Result<OwnedSemaphorePermit, Fault> {
+async fn permit<N: Nodes>(nodes: &N, waits: bool) -> Result<Permit, Fault> {
     let places = nodes.waiting();
     if waits {
-        return places.waiting.clone().try_acquire_owned().map_err(|_| {
+        return places.waiting.clone().try_acquire_owned().map(Arc::new).map_err(|_| {
             let text = "as many reads as `subscriptions` wait already; raise it, or wait in fewer places";
             Fault::new(ErrorKind::Overloaded, Outcome::NotApplied, text)
         });
     }
     let place = timeout(nodes.host().limits().timeout, places.quick.clone().acquire_owned()).await;
-    place.ok().and_then(Result::ok).ok_or_else(|| Fault::timeout(Outcome::NotApplied))
+    place.ok().and_then(Result::ok).map(Arc::new).ok_or_else(|| Fault::timeout(Outcome::NotApplied))
 }
 
 /// What is wrong with an address or a durability, without I/O.

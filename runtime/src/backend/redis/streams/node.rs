@@ -105,8 +105,8 @@ fn confirm(durability: Durability, timeout: Duration) -> Confirm<Appended> {
 
 /// The nodes of a server or a cluster.
 pub(in super::super) trait Nodes: Send + Sync + 'static {
-    /// Whether ids of appends lie with their partition, because the partitions are apart.
-    const IDS_BY_PARTITION: bool;
+    /// Whether partitions are apart: a command can name one alone, and ids of appends lie with theirs.
+    const APART: bool;
 
     fn host(&self) -> &Host;
 

@@ -14,7 +14,7 @@ use super::readers::Job;
 use super::record::read_entries;
 use super::scripts::READ;
 use super::send::{Call, run_all, send_all};
-use super::{Nodes, id_text, packed, permit};
+use super::{Nodes, id_text, packed, permit, places, waited};
 use crate::capability::{Read, Stored, StreamAddress};
 use crate::stream::{Position, Positions};
 
@@ -49,7 +49,7 @@ pub(in super::super) async fn read<N: Nodes>(
         let empty = matches!(&found, Read::Records(records) if records.is_empty());
         match block(until).filter(|_| empty && !wait.is_zero()) {
             None => return Ok(found),
-            Some(block) => wait_for_more(nodes, &layout, after, block).await?,
+            Some(block) => wait_for_more(nodes, state, &layout, after, block).await?,
         }
     }
 }
@@ -153,10 +153,18 @@ fn judge(state: &StreamState, part: &Part, after: Option<Position>, reply: &Byte
     Ok(Read::Records(records))
 }
 
-/// Waits on every node that has a partition, until one of them has something, or says that there is nothing.
-async fn wait_for_more<N: Nodes>(nodes: &N, layout: &Layout, after: &Positions, block: u64) -> Result<(), Fault> {
+/// Waits until one of the partitions has something, or the time is up.
+async fn wait_for_more<N: Nodes>(
+    nodes: &N,
+    state: &StreamState,
+    layout: &Layout,
+    after: &Positions,
+    block: u64,
+) -> Result<(), Fault> {
     let mut running = Vec::new();
-    for (node, parts) in super::by_node(nodes, layout).await? {
+    let (parts, block) = waited::<N>(layout, state.turn(), block);
+    let permit = permit(nodes, true).await?;
+    for (node, parts) in places(nodes, parts).await? {
         let block_text = block.to_string();
         let mut words = vec!["COUNT", "1", "BLOCK", &block_text, "STREAMS"];
         words.extend(parts.iter().map(|part| &*part.log));
@@ -168,7 +176,7 @@ async fn wait_for_more<N: Nodes>(nodes: &N, layout: &Layout, after: &Positions, 
             bytes,
             words: vec![word],
             enough: Instant::now() + Duration::from_millis(block) + GRACE,
-            permit: permit(nodes, true).await?,
+            permit: permit.clone(),
             unclaimed: None,
         };
         running.push((node.readers.start(job)?, node));

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::super::fault::Fault;
@@ -14,7 +14,7 @@ use super::super::link::Link;
 use super::super::pipeline::Pipeline;
 use super::super::settings::Settings;
 use super::super::url::Endpoint;
-use super::packed;
+use super::{Permit, packed};
 use crate::broker::lock;
 use crate::capability::Host;
 use crate::error::{ErrorKind, Outcome};
@@ -47,7 +47,7 @@ pub(super) struct Job {
     /// When the server is told to wait no longer.
     pub(super) enough: Instant,
     /// Held as long as the connection is in use.
-    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) permit: Permit,
     /// What is to become of replies that nobody takes.
     pub(super) unclaimed: Option<Unclaimed>,
 }
