@@ -1,9 +1,7 @@
 //! How the connection is cut. A real service has no such thing; its network sees to it.
 
 use tidings::backend::Memory;
-
-use crate::Failure;
-use crate::args::Url;
+use tidings_examples::{Failure, Url};
 
 /// What cuts the followers off, once.
 pub(crate) enum Cut {

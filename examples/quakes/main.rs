@@ -11,17 +11,15 @@
 //! | `journal.rs` | the state behind the events, which a follower reads again after a gap |
 //! | `run.rs` | the whole run on any backend with patterns: publish, follow, stop, close |
 //! | `cut.rs` | how a connection is cut |
-//! | `feed.rs` | reads the feed |
 //! | `check.rs` | works out from the plain file what everyone should have, and compares |
 //! | `difference.rs` | tells what is missing, too many or out of order |
 //! | `report.rs` | what is printed |
-//! | `args.rs` | the command line |
+//!
+//! Reading the feed and the command line are in `examples/shared/`.
 
-mod args;
 mod check;
 mod cut;
 mod difference;
-mod feed;
 mod follow;
 mod journal;
 mod quake;
@@ -31,51 +29,53 @@ mod run;
 use std::process::ExitCode;
 
 use tidings::backend::Memory;
+use tidings_examples::{Args, Backend, Failure, Feed, arguments, ended};
 
-use crate::args::{Args, Backend};
 use crate::cut::Cut;
-use crate::feed::Feed;
 use crate::run::Run;
 
-/// Any error, for a person to read.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+const HELP: &str = "\
+Publishes a week of earthquakes as typed events and follows them by key, by key prefix, and all.
+
+Usage: cargo run --example quakes -- [OPTIONS]
+
+Options:
+  --backend memory       Within this process (the default)
+  --backend URL          Over Redis or Valkey: redis://[user:password@]host[:port], rediss://.. or unix:/path
+  --feed FILE            Another GeoJSON feed of the US Geological Survey
+  --cut                  Cuts the connection half-way, and shows what each follower was told and how it caught up
+                         (on a server by CLIENT KILL TYPE pubsub, which cuts everyone's: use a server of your own)
+  --help                 Prints this
+
+Exit status: 0 when every follower got every event once and in order (and, with --cut, was told of a gap), 1 when not
+or when something failed, 2 for options that it doesn't know.
+";
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let args = match args::parse(std::env::args().skip(1)) {
-        Ok(Some(args)) => args,
-        Ok(None) => {
-            print!("{}", args::HELP);
-            return ExitCode::SUCCESS;
-        }
-        Err(wrong) => {
-            eprintln!("quakes: {wrong}\nTry `--help`.");
-            return ExitCode::from(2);
-        }
-    };
-    match run(args).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(failed) => {
-            eprintln!("quakes: {}", report::with_sources(&*failed));
-            ExitCode::FAILURE
-        }
+    match arguments("quakes", HELP, &["--cut"]) {
+        Ok(args) => ended("quakes", run(args).await),
+        Err(exit) => exit,
     }
 }
 
 /// Says whether everyone got what they should.
 async fn run(args: Args) -> Result<bool, Failure> {
+    let cut = args.has("--cut");
     let feed = Feed::read(&args.feed)?;
+    let quakes = feed.quakes.into_iter().map(Into::into).collect();
     let outcome = match args.backend {
         Backend::Memory => {
             let memory = Memory::new();
-            let cut = args.cut.then(|| Cut::Memory(memory.clone()));
-            Run::new(feed.quakes).on(memory, cut).await?
+            let cut = cut.then(|| Cut::Memory(memory.clone()));
+            Run::new(quakes).on(memory, cut).await?
         }
         Backend::Redis { backend, url } => {
-            let cut = if args.cut { Some(Cut::redis(&url).await?) } else { None };
-            Run::new(feed.quakes).on(backend, cut).await?
+            let cut = if cut { Some(Cut::redis(&url).await?) } else { None };
+            Run::new(quakes).on(backend, cut).await?
         }
+        // It wouldn't compile: following by prefix takes patterns.
+        Backend::Cluster(_) => return Err("a cluster has no patterns to follow by prefix; give a single server".into()),
     };
     let verdict = check::verdict(&feed.plain, &outcome);
     report::print(&outcome, &verdict);

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidings::{TopicKey, topic};
+use tidings_examples::Quake;
 
 /// An earthquake was reported.
 ///
@@ -25,6 +26,14 @@ pub(crate) struct QuakeReported {
     pub(crate) time: i64,
     /// How deep it was.
     pub(crate) depth_km: Option<f64>,
+}
+
+/// The sequence is the journal's to give.
+impl From<Quake> for QuakeReported {
+    fn from(quake: Quake) -> Self {
+        let Quake { id, network, magnitude, place, time, depth_km } = quake;
+        Self { sequence: 0, id, network, band: Band::of(magnitude), magnitude, place, time, depth_km }
+    }
 }
 
 /// The usual bands of magnitude. A key can't be a float, and nobody wants to follow exactly 4.37.

@@ -1,6 +1,5 @@
 //! What is printed: a line that lives while it runs, and at the end who got what.
 
-use std::error::Error;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _, stdout};
 
@@ -100,19 +99,4 @@ fn describe(gap: &Gap) -> String {
         failed => format!("subscribed again after {failed} failed attempts"),
     };
     format!("told of a gap: {}; {attempts}, {:.0?} later", gap.cause, gap.lasted)
-}
-
-/// An error and what it came from, in one line.
-pub(crate) fn with_sources(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        // Some errors quote their source already.
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            let _ = write!(text, ": {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tidings::capability::PatternPubSub;
 use tidings::{Broker, Config, Ended, Error, KeyedTopic, Namespace, Stop, SubscribeOptions};
+use tidings_examples::Failure;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep, timeout};
 
-use crate::Failure;
 use crate::cut::Cut;
 use crate::follow::{Follower, Interest};
 use crate::journal::Journal;

@@ -6,85 +6,14 @@
 #[path = "../quakes/difference.rs"]
 mod difference;
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+mod support;
 
-/// The example that cargo built beside this test.
+use std::process::Output;
+
+use support::{Redis, line, stderr, stdout};
+
 fn quakes(options: &[&str]) -> Output {
-    // target/{profile}/deps/{this test}
-    let this = std::env::current_exe().expect("a test knows its own path");
-    let profile = this.parent().and_then(|deps| deps.parent()).expect("a test lies in target/{profile}/deps");
-    let example: PathBuf = profile.join("examples").join(format!("quakes{}", std::env::consts::EXE_SUFFIX));
-    let run = Command::new(&example).args(options).output();
-    run.unwrap_or_else(|failed| panic!("`{}`: {failed}; `cargo build --examples` makes it", example.display()))
-}
-
-/// A Redis of its own behind a Unix socket. Dropping it kills it and removes its folder.
-struct Redis {
-    process: Child,
-    folder: PathBuf,
-}
-
-impl Redis {
-    fn start(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("quakes-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("the folder for temporary files can be written");
-        let process = Command::new(redis_program())
-            .args(["--port", "0", "--save", "", "--unixsocket", "socket", "--dir"])
-            .arg(&folder)
-            .current_dir(&folder)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("the server starts");
-        let server = Self { process, folder };
-        let started = Instant::now();
-        while !server.socket().exists() {
-            assert!(started.elapsed() < Duration::from_secs(10), "the server doesn't listen");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        server
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.join("socket")
-    }
-
-    fn url(&self) -> String {
-        format!("unix:{}", self.socket().display())
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// What the tests' servers are found by: a variable, the cache folder's, or the cache in cargo's target folder.
-fn redis_program() -> PathBuf {
-    let given = std::env::var_os("TIDINGS_REDIS_8").map(PathBuf::from);
-    let cached = std::env::var_os("TIDINGS_BROKERS").map(|cache| Path::new(&cache).join("redis-8"));
-    let this = std::env::current_exe().expect("a test knows its own path");
-    let target = this.ancestors().map(|folder| folder.join("brokers/redis-8"));
-    let mut sought = given.into_iter().chain(cached).chain(target);
-    sought.find(|program| program.exists()).expect("no `redis-8`; `./scripts/brokers` fetches it")
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).expect("the example prints UTF-8")
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).expect("the example prints UTF-8")
-}
-
-/// The columns of the line that starts with a text.
-fn line<'a>(output: &'a str, start: &str) -> Vec<&'a str> {
-    let line = output.lines().find(|line| line.starts_with(start));
-    line.unwrap_or_else(|| panic!("no line starts with {start:?} in:\n{output}")).split_whitespace().collect()
+    support::run("quakes", options)
 }
 
 #[test]
@@ -143,6 +72,8 @@ fn mistakes_are_told_with_the_right_exit_status() {
         (&["quakes"], 2, "unknown option `quakes`"),
         (&["--backend", "carrier-pigeon"], 2, "unknown backend `carrier-pigeon`"),
         (&["--backend", "redis://nobody:secret@"], 2, "the URL has no host"),
+        (&["--backend", "redis+cluster://nobody:secret@"], 2, "the URL has no host"),
+        (&["--backend", "redis+cluster://localhost"], 1, "a cluster has no patterns"),
         (&["--backend", "unix:/no/such/socket"], 1, "the server is unavailable"),
         (&["--feed", "/no/such/file"], 1, "can't read the feed `/no/such/file`"),
         (&["--feed", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], 1, "can't read the feed"),

@@ -7,14 +7,31 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::Failure;
-use crate::quake::{Band, QuakeReported};
 
 /// A feed that was read.
-pub(crate) struct Feed {
-    /// The events to publish, the oldest first.
-    pub(crate) quakes: Vec<QuakeReported>,
+#[derive(Debug)]
+pub struct Feed {
+    /// The events, the oldest first.
+    pub quakes: Vec<Quake>,
     /// The file as plain JSON, for a check that shares nothing with the types.
-    pub(crate) plain: Value,
+    pub plain: Value,
+}
+
+/// An earthquake, as the feed has it.
+#[derive(Clone, Debug)]
+pub struct Quake {
+    /// Its id, which no other has.
+    pub id: String,
+    /// The reporting network, such as `ak` for Alaska.
+    pub network: String,
+    /// The magnitude, which is negative for the smallest and unknown for some.
+    pub magnitude: Option<f64>,
+    /// Where it was, in words.
+    pub place: Option<String>,
+    /// When it was, in milliseconds since the Unix epoch.
+    pub time: i64,
+    /// How deep it was.
+    pub depth_km: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -44,12 +61,17 @@ struct Point {
 }
 
 impl Feed {
-    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the file, with its path. A feed without an event is wrong too.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
         let within = |wrong: &dyn std::fmt::Display| format!("can't read the feed `{}`: {wrong}", path.display());
         let text = fs::read_to_string(path).map_err(|wrong| within(&wrong))?;
         let collection: Collection = serde_json::from_str(&text).map_err(|wrong| within(&wrong))?;
         let plain = serde_json::from_str(&text).map_err(|wrong| within(&wrong))?;
-        let mut quakes: Vec<_> = collection.features.into_iter().map(Feature::into_event).collect();
+        let mut quakes: Vec<_> = collection.features.into_iter().map(Feature::into_quake).collect();
         if quakes.is_empty() {
             return Err(within(&"there is no event in it").into());
         }
@@ -60,19 +82,9 @@ impl Feed {
 }
 
 impl Feature {
-    fn into_event(self) -> QuakeReported {
+    fn into_quake(self) -> Quake {
         let Properties { net, mag, place, time } = self.properties;
         let depth_km = self.geometry.and_then(|point| point.coordinates.get(2).copied().flatten());
-        // The sequence is the journal's to give.
-        QuakeReported {
-            sequence: 0,
-            id: self.id,
-            network: net,
-            band: Band::of(mag),
-            magnitude: mag,
-            place,
-            time,
-            depth_km,
-        }
+        Quake { id: self.id, network: net, magnitude: mag, place, time, depth_km }
     }
 }
