@@ -150,6 +150,11 @@ impl<'a> Cursor<'a> {
         Self { frame, at: 0 }
     }
 
+    /// How many bytes are left.
+    pub(super) fn left(&self) -> usize {
+        self.frame.len() - self.at.min(self.frame.len())
+    }
+
     fn line(&mut self) -> Result<(u8, &'a [u8]), Fault> {
         let end = line_end(self.frame, self.at)?.ok_or_else(Fault::malformed)?;
         let (kind, rest) = self.frame[self.at..end].split_first().ok_or_else(Fault::malformed)?;

@@ -110,18 +110,17 @@ pub(in super::super) async fn read_new<N: Nodes>(
         let reading = Reading { state, groups, layout: &layout, group, consumer, max };
         let block = block(until).filter(|_| !wait.is_zero());
         let mut read = reading.at_once(nodes, block.is_some()).await?;
-        if let (Some(block), Read { moved: false, records }) = (block, &read)
-            && records.is_empty()
-        {
+        if let (Some(block), false) = (block, read.moved || !read.records.is_empty()) {
             let (parts, block) = waited::<N>(&layout, groups.turn(), block);
             let places = places(nodes, parts).await?.into_iter().map(|(node, parts)| (node, vec![parts])).collect();
-            read = reading.round(nodes, places, Some(block)).await?;
+            read = reading.round(nodes, places, Some(block), reading.share()).await?;
         }
         if read.moved && !std::mem::replace(&mut redirected, true) {
             continue;
         }
         if !read.records.is_empty() || block.is_none() || until <= Instant::now() {
-            return Ok(read.records);
+            reading.fill_up(nodes, &mut read).await;
+            return Ok(reading.take(read));
         }
     }
 }
@@ -130,6 +129,8 @@ pub(in super::super) async fn read_new<N: Nodes>(
 #[derive(Default)]
 struct Read {
     records: Vec<Stored>,
+    /// Where they are from. Dropped before they are taken, these give them back.
+    replies: Vec<Replies>,
     /// Whether a partition turned out to be elsewhere.
     moved: bool,
 }
@@ -155,6 +156,18 @@ impl GroupState {
     }
 }
 
+/// The commands that read these partitions, by node.
+async fn jobs<'a, N: Nodes>(nodes: &N, parts: &[&'a Part]) -> Result<Vec<(Arc<Node>, Vec<Vec<&'a Part>>)>, Fault> {
+    let mut jobs: Vec<(Arc<Node>, Vec<Vec<&Part>>)> = Vec::new();
+    for (node, parts) in places(nodes, parts.iter().copied()).await? {
+        match jobs.iter_mut().find(|(owner, _)| Arc::ptr_eq(owner, &node)) {
+            Some((_, commands)) => commands.push(parts),
+            None => jobs.push((node, vec![parts])),
+        }
+    }
+    Ok(jobs)
+}
+
 /// A connection that was asked, and its answer.
 type Asked = (Running, Arc<Node>, Option<Result<Replies, Fault>>);
 
@@ -169,6 +182,44 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// How many entries one partition may hand out, so that all of them together hand out no more than is asked for.
+    fn share(&self) -> usize {
+        (self.max / self.layout.parts.len()).max(1)
+    }
+
+    /// Reads more of those partitions that had as much as they might hand out.
+    async fn fill_up<N: Nodes>(&self, nodes: &N, read: &mut Read) {
+        let mut share = self.share();
+        let mut before = 0;
+        while read.records.len() < self.max && self.layout.parts.len() > 1 {
+            let handed = |part: &&Part| {
+                let own = |stored: &&Stored| stored.position.partition() == part.index;
+                read.records[before..].iter().filter(own).count()
+            };
+            let full: Vec<&Part> = self.layout.parts.iter().filter(|part| handed(part) >= share).collect();
+            if full.is_empty() || self.max - read.records.len() < full.len() {
+                return;
+            }
+            before = read.records.len();
+            share = (self.max - before) / full.len();
+            // What was handed out already is answer enough where this fails.
+            let Ok(jobs) = jobs(nodes, &full).await else { return };
+            let Ok(more) = self.round(nodes, jobs, None, share).await else { return };
+            read.records.extend(more.records);
+            read.replies.extend(more.replies);
+        }
+    }
+
+    /// Takes what was read; what is over is held for the next read.
+    fn take(&self, mut read: Read) -> Vec<Stored> {
+        read.replies.iter_mut().for_each(Replies::taken);
+        if read.records.len() > self.max {
+            let more = read.records.split_off(self.max);
+            lock(&self.groups.held).entry(self.consumer.to_owned()).or_default().extend(more);
+        }
+        read.records
+    }
+
     /// Reads what is there, unless a wait finds it as well.
     async fn at_once<N: Nodes>(&self, nodes: &N, waits: bool) -> Result<Read, Fault> {
         let all = self.layout.parts.len();
@@ -183,14 +234,7 @@ impl Reading<'_> {
         let first = self.groups.turn();
         let parts: Vec<&Part> = self.layout.parts.iter().cycle().skip(first % all).take(all).collect();
         for parts in parts.chunks(if scarce { self.max } else { all }) {
-            let mut jobs: Vec<(Arc<Node>, Vec<Vec<&Part>>)> = Vec::new();
-            for (node, parts) in places(nodes, parts.iter().copied()).await? {
-                match jobs.iter_mut().find(|(owner, _)| Arc::ptr_eq(owner, &node)) {
-                    Some((_, commands)) => commands.push(parts),
-                    None => jobs.push((node, vec![parts])),
-                }
-            }
-            let read = self.round(nodes, jobs, None).await?;
+            let read = self.round(nodes, jobs(nodes, parts).await?, None, self.share()).await?;
             if read.moved || !read.records.is_empty() {
                 return Ok(read);
             }
@@ -219,8 +263,9 @@ impl Reading<'_> {
         nodes: &N,
         jobs: Vec<(Arc<Node>, Vec<Vec<&Part>>)>,
         block: Option<u64>,
+        share: usize,
     ) -> Result<Read, Fault> {
-        let count = (self.max / self.layout.parts.len()).max(1).to_string();
+        let count = share.to_string();
         let block_text = block.map(|block| block.to_string());
         let permit = permit(nodes, block.is_some()).await?;
         let mut running = Vec::with_capacity(jobs.len());
@@ -303,12 +348,7 @@ impl Reading<'_> {
             Some(fault) if records.is_empty() && !moved => return Err(fault),
             _ => {}
         }
-        taken.iter_mut().for_each(Replies::taken);
-        if records.len() > self.max {
-            let more = records.split_off(self.max);
-            lock(&self.groups.held).entry(self.consumer.to_owned()).or_default().extend(more);
-        }
-        Ok(Read { records, moved })
+        Ok(Read { records, replies: taken, moved })
     }
 
     /// What gives back entries that nobody took.

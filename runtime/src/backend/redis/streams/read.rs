@@ -54,10 +54,7 @@ pub(in super::super) async fn read<N: Nodes>(
     }
 }
 
-/// Reads what is there.
-///
-/// It reads from the position itself on: while the record that stands there is there, nothing behind it was removed.
-/// Where it isn't, a script says what there is and what was, at one moment.
+/// Reads what is there: of each partition its share, and then of those that have more.
 async fn fetch<N: Nodes>(
     nodes: &N,
     state: &StreamState,
@@ -65,70 +62,104 @@ async fn fetch<N: Nodes>(
     after: &Positions,
     max: usize,
 ) -> Result<Read, Fault> {
-    let share = (max / layout.parts.len()).max(1);
-    let commands: Vec<(u16, Packed)> = layout
-        .parts
+    let mut found: Vec<Vec<Stored>> = layout.parts.iter().map(|_| Vec::new()).collect();
+    let mut asked: Vec<(&Part, Option<Position>)> =
+        layout.parts.iter().map(|part| (part, after.get(part.index))).collect();
+    let mut total = 0;
+    let mut first = true;
+    while total < max && !asked.is_empty() {
+        let share = ((max - total) / asked.len()).max(1);
+        let pages = pages(nodes, state, &asked, share).await?;
+        let doubtful: Vec<_> =
+            asked.iter().zip(&pages).filter(|(_, (_, certain))| !certain).map(|(asked, _)| *asked).collect();
+        let mut more = Vec::new();
+        for ((part, _), (records, certain)) in asked.into_iter().zip(pages) {
+            if let Some(last) = records.last().filter(|_| certain && records.len() == share) {
+                more.push((part, Some(last.position)));
+            }
+            if certain {
+                total += records.len();
+                found[part.index as usize].extend(records);
+            }
+        }
+        // What is doubtful later has been read up to there, and is told by the next read.
+        if std::mem::take(&mut first) && !doubtful.is_empty() {
+            for ((part, _), read) in doubtful.iter().zip(ask(nodes, state, &doubtful, share).await?) {
+                match read {
+                    Read::Records(records) => {
+                        total += records.len();
+                        if let Some(last) = records.last().filter(|_| records.len() == share) {
+                            more.push((part, Some(last.position)));
+                        }
+                        found[part.index as usize] = records;
+                    }
+                    trimmed @ Read::Trimmed { .. } => return Ok(trimmed),
+                }
+            }
+        }
+        asked = more;
+    }
+    Ok(Read::Records(state.spread(found, max)))
+}
+
+/// Reads a page of each partition, and says of each whether nothing was removed before it.
+///
+/// It reads from the position itself on: while the record that stands there is there, nothing behind it was removed.
+/// Where it isn't, that can't be told.
+async fn pages<N: Nodes>(
+    nodes: &N,
+    state: &StreamState,
+    asked: &[(&Part, Option<Position>)],
+    share: usize,
+) -> Result<Vec<(Vec<Stored>, bool)>, Fault> {
+    let commands: Vec<(u16, Packed)> = asked
         .iter()
-        .map(|part| {
-            let (from, count) = match after.get(part.index) {
-                Some(position) => (id_text(position), share + 1),
+        .map(|(part, after)| {
+            let (from, count) = match after {
+                Some(position) => (id_text(*position), share + 1),
                 None => ("-".to_owned(), share),
             };
             (part.slot, packed("XRANGE", &[&part.log, &from, "+", "COUNT", &count.to_string()]))
         })
         .collect();
-    let mut found: Vec<Vec<Stored>> = Vec::with_capacity(layout.parts.len());
-    let mut doubtful: Vec<&Part> = Vec::new();
+    let mut pages = Vec::with_capacity(asked.len());
     let replies = send_all(nodes, |node: &Node| node.reads.clone(), &commands).await;
-    for (part, reply) in layout.parts.iter().zip(replies) {
-        let mut records = Vec::with_capacity(share + 1);
+    for ((part, after), reply) in asked.iter().zip(replies) {
+        let mut records = Vec::new();
         read_entries(&mut Cursor::new(&reply?), &state.known, part.index, &mut records, &mut Vec::new())?;
-        let certain = match (after.get(part.index), records.first()) {
-            (Some(position), Some(first)) if first.position == position => {
+        let certain = match (after, records.first()) {
+            (Some(position), Some(first)) if first.position == *position => {
                 records.remove(0);
                 true
             }
             (None, Some(_)) => true,
             _ => false,
         };
-        if !certain {
-            doubtful.push(part);
-        }
-        found.push(records);
+        pages.push((records, certain));
     }
-    if !doubtful.is_empty() {
-        for (part, records) in doubtful.iter().zip(ask(nodes, state, &doubtful, after, share).await?) {
-            match records {
-                Read::Records(records) => found[part.index as usize] = records,
-                trimmed @ Read::Trimmed { .. } => return Ok(trimmed),
-            }
-        }
-    }
-    Ok(Read::Records(state.spread(found, max)))
+    Ok(pages)
 }
 
 /// Reads each partition by the script that tells whether something was removed.
 async fn ask<N: Nodes>(
     nodes: &N,
     state: &StreamState,
-    parts: &[&Part],
-    after: &Positions,
+    asked: &[(&Part, Option<Position>)],
     share: usize,
 ) -> Result<Vec<Read>, Fault> {
     let count = share.to_string();
-    let from: Vec<String> =
-        parts.iter().map(|part| after.get(part.index).map_or_else(|| "0-0".to_owned(), id_text)).collect();
-    let calls: Vec<Call<'_>> = parts
+    let from: Vec<String> = asked.iter().map(|(_, after)| after.map_or_else(|| "0-0".to_owned(), id_text)).collect();
+    let calls: Vec<Call<'_>> = asked
         .iter()
         .zip(&from)
-        .map(|(part, from)| Call {
+        .map(|((part, _), from)| Call {
             slot: part.slot,
             keys: vec![part.log.as_bytes()],
             arguments: vec![from.as_bytes(), count.as_bytes()],
         })
         .collect();
     let replies = run_all(nodes, |node| &node.reads, &READ, &calls).await;
-    parts.iter().zip(replies).map(|(part, reply)| judge(state, part, after.get(part.index), &reply?)).collect()
+    asked.iter().zip(replies).map(|((part, after), reply)| judge(state, part, *after, &reply?)).collect()
 }
 
 fn judge(state: &StreamState, part: &Part, after: Option<Position>, reply: &Bytes) -> Result<Read, Fault> {

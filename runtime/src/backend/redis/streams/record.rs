@@ -134,6 +134,8 @@ pub(super) fn read_entries(
     lost: &mut Vec<Position>,
 ) -> Result<(), Fault> {
     let count = reply.list()?.unwrap_or(0);
+    // A count can't ask for more room than its reply has bytes.
+    records.reserve(count.min(reply.left() / 8));
     for _ in 0..count {
         if reply.list()? != Some(2) {
             return Err(Fault::malformed());
