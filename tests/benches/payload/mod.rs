@@ -10,6 +10,7 @@ pub(crate) enum Payment {
 }
 
 #[tidings::topic(name = "bench.orders", version = 1, key = u64)]
+#[tidings::stream_spec(name = "bench.orders", version = 1, key = u64, requires(ack_groups))]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Order {
     id: u64,

@@ -10,15 +10,31 @@ const ROUNDS: usize = 7;
 /// The kernel's unit in `/proc/<pid>/stat`, on every Linux that runs here.
 const TICKS_A_SECOND: f64 = 100.0;
 
+type Step<'a> = Box<dyn FnMut() -> Result<(), String> + 'a>;
+
 /// One way of doing a thing. A round says how long it took, or what went wrong.
 pub(crate) struct Way<'a> {
     name: &'static str,
+    before: Step<'a>,
     round: Box<dyn FnMut() -> Result<Duration, String> + 'a>,
+    after: Step<'a>,
 }
 
 impl<'a> Way<'a> {
     pub(crate) fn new(name: &'static str, round: impl FnMut() -> Result<Duration, String> + 'a) -> Self {
-        Self { name, round: Box::new(round) }
+        Self { name, before: Box::new(|| Ok(())), round: Box::new(round), after: Box::new(|| Ok(())) }
+    }
+
+    /// Prepares each round and checks what it left, neither of which is measured.
+    #[allow(dead_code, reason = "each bench uses a part of this module")]
+    pub(crate) fn between(
+        mut self,
+        before: impl FnMut() -> Result<(), String> + 'a,
+        after: impl FnMut() -> Result<(), String> + 'a,
+    ) -> Self {
+        self.before = Box::new(before);
+        self.after = Box::new(after);
+        self
     }
 }
 
@@ -55,15 +71,19 @@ pub(crate) fn take_turns(messages: u32, server: Option<u32>, mut ways: Vec<Way<'
     let mut walls = vec![0.0; ways.len()];
     for round in 0..=ROUNDS {
         for ((way, row), wall) in ways.iter_mut().zip(&mut rows).zip(&mut walls) {
+            let named = |problem| format!("{}: {problem}", way.name);
+            (way.before)().map_err(named)?;
             let before = server.map(cpu_seconds);
-            let took = (way.round)().map_err(|problem| format!("{}: {problem}", way.name))?;
+            let took = (way.round)().map_err(named)?;
+            let after = server.map(cpu_seconds);
+            (way.after)().map_err(named)?;
             if round == 0 {
                 continue;
             }
             row.each.push(took.as_secs_f64() * 1e9 / f64::from(messages));
             *wall += took.as_secs_f64();
-            if let (Some(pid), Some(before), Some(total)) = (server, before, &mut row.server) {
-                *total += cpu_seconds(pid) - before;
+            if let (Some(before), Some(after), Some(total)) = (before, after, &mut row.server) {
+                *total += after - before;
             }
         }
     }
@@ -89,25 +109,54 @@ fn cpu_seconds(pid: u32) -> f64 {
 }
 
 /// Prints a table: the first row is the library's, the others are twins. `least` is the ratio of rates to the better
-/// twin that is aimed at. Returns the ratio.
-pub(crate) fn print(title: &str, rows: &[Row], least: f64) -> Option<f64> {
+/// twin that is aimed at.
+pub(crate) fn print(title: &str, rows: &[Row], least: f64) {
+    print_each(title, rows, &[Some(least)]);
+}
+
+/// Prints a table whose first rows are the library's, as many as there are aims; the others are twins.
+pub(crate) fn print_each(title: &str, rows: &[Row], least: &[Option<f64>]) {
     /// Above this share of a core the server is what limits both.
     const BOUND: f64 = 0.9;
-    let (ours, twins) = rows.split_first()?;
-    let twin = twins.iter().min_by(|a, b| a.median().total_cmp(&b.median()))?;
+    let (ours, twins) = rows.split_at(least.len());
+    let Some(twin) = twins.iter().min_by(|a, b| a.median().total_cmp(&b.median())) else { return };
     println!("\n{title}");
     for row in rows {
         let server = row.server.map_or(String::new(), |share| format!("   server {:3.0} %", share * 100.0));
         println!("  {:34} median {:9.1}   best {:9.1} ns a message{server}", row.name, row.median(), row.best());
     }
-    let ratio = twin.median() / ours.median();
     let bound = |row: &Row| row.server.is_some_and(|share| share > BOUND);
-    let label = match (bound(ours) && bound(twin), ours.is_like(twin)) {
-        (true, _) => ", broker-bound",
-        (false, true) => ", indistinguishable",
-        (false, false) => "",
-    };
-    let verdict = if ratio >= least { "holds" } else { "missed" };
-    println!("  rate {ratio:.2} of `{}`{label}; at least {least:.2}: {verdict}", twin.name);
-    Some(ratio)
+    for (row, least) in ours.iter().zip(least) {
+        let ratio = twin.median() / row.median();
+        let label = match (bound(row) && bound(twin), row.is_like(twin)) {
+            (true, _) => ", broker-bound",
+            (false, true) => ", indistinguishable",
+            (false, false) => "",
+        };
+        let verdict = least.map_or(String::new(), |least| {
+            format!("; at least {least:.2}: {}", if ratio >= least { "holds" } else { "missed" })
+        });
+        let name = if ours.len() > 1 { format!("{}: ", row.name) } else { String::new() };
+        println!("  {name}rate {ratio:.2} of `{}`{label}{verdict}", twin.name);
+    }
+}
+
+/// Prints a table: the last row is what the others are built on, and what each may take over it, in nanoseconds.
+#[allow(dead_code, reason = "each bench uses a part of this module")]
+pub(crate) fn print_over(title: &str, rows: &[Row], most: &[Option<f64>]) {
+    let Some((base, rows)) = rows.split_last() else { return };
+    println!("\n{title}");
+    println!("  {:34} median {:9.1}   best {:9.1} ns a message", base.name, base.median(), base.best());
+    for (row, most) in rows.iter().zip(most) {
+        let over = row.median() - base.median();
+        let verdict = most.map_or(String::new(), |most| {
+            format!("; at most {most:.0}: {}", if over <= most { "holds" } else { "missed" })
+        });
+        println!(
+            "  {:34} median {:9.1}   best {:9.1} ns a message, {over:.1} more{verdict}",
+            row.name,
+            row.median(),
+            row.best()
+        );
+    }
 }

@@ -1,0 +1,33 @@
+//! Streams beside what people write by hand, in turns: `cargo bench -p tidings-tests --bench streams [memory|redis]`.
+//!
+//! It fails when an entry was lost or duplicated or a round timed out. A target that is missed is said, not failed: the
+//! figures depend on the machine and what else runs there. See docs/benchmarks.md.
+
+#![allow(missing_docs, reason = "a program")]
+#![allow(clippy::disallowed_methods, reason = "a bench spawns, and measures by the wall clock")]
+
+#[path = "../topics/measure.rs"]
+mod measure;
+mod memory;
+#[path = "../payload/mod.rs"]
+mod payload;
+mod server;
+
+use std::process::ExitCode;
+
+type Run = fn() -> Result<(), String>;
+
+fn main() -> ExitCode {
+    let wanted: Vec<_> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let runs: [(_, Run); 2] = [("memory", memory::run), ("redis", server::run)];
+    for (name, run) in runs {
+        if !wanted.is_empty() && !wanted.iter().any(|word| word == name) {
+            continue;
+        }
+        if let Err(problem) = run() {
+            eprintln!("streams: {name}: {problem}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
