@@ -57,7 +57,8 @@ impl<T: StreamSpec> Delivery<T> {
         self.position
     }
 
-    /// Returns how often a group has delivered it, this time included. 1 at first, and for a plain read.
+    /// Returns how often a group has delivered it, this time included. 1 at first, and for a plain read. A
+    /// delivery that was given back, because nobody took it or a worker stopped, doesn't count.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt

@@ -73,6 +73,8 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
 
     /// Removes the stream with all its records and groups, and says whether it was there.
     ///
+    /// Stop its workers first: one whose broker has ensured the stream takes this for a loss and makes it anew.
+    ///
     /// # Errors
     ///
     /// `Timeout`, `Unavailable`, `Refused`, `Forbidden`, `Overloaded`, `Closed`.

@@ -110,6 +110,8 @@ pub(super) fn admits(stream: &StreamAddress, durability: Durability) -> Result<(
 }
 
 /// Implements the capabilities of streams for a backend whose client is [`Nodes`].
+///
+/// Each operation's future is in a box: it is large, most of all a cluster's, and would make its caller's as large.
 macro_rules! streams {
     ($backend:ty, $client:ty, $failed:path) => {
         const _: () = {
@@ -132,12 +134,12 @@ macro_rules! streams {
                     stream: &StreamAddress,
                     settings: &StreamSettings,
                 ) -> Result<(), BackendError> {
-                    let ensuring = async { manage::ensure(client, stream, settings).await.map_err($failed) };
+                    let ensuring = Box::pin(async { manage::ensure(client, stream, settings).await.map_err($failed) });
                     client.host.within(Outcome::Unknown, ensuring).await
                 }
 
                 async fn delete(client: &$client, stream: &StreamAddress) -> Result<bool, BackendError> {
-                    let deleting = async { manage::delete(client, stream).await.map_err($failed) };
+                    let deleting = Box::pin(async { manage::delete(client, stream).await.map_err($failed) });
                     client.host.within(Outcome::Unknown, deleting).await
                 }
 
@@ -147,7 +149,7 @@ macro_rules! streams {
                     record: Record,
                     durability: Durability,
                 ) -> Result<Receipt, BackendError> {
-                    append::append(client, stream, record, durability).await.map_err($failed)
+                    Box::pin(append::append(client, stream, record, durability)).await.map_err($failed)
                 }
 
                 async fn append_all(
@@ -156,7 +158,7 @@ macro_rules! streams {
                     records: Vec<Record>,
                     durability: Durability,
                 ) -> Vec<Result<Receipt, BackendError>> {
-                    let receipts = append::append_all(client, stream, &records, durability).await;
+                    let receipts = Box::pin(append::append_all(client, stream, &records, durability)).await;
                     receipts.into_iter().map(|receipt| receipt.map_err($failed)).collect()
                 }
 
@@ -165,7 +167,7 @@ macro_rules! streams {
                     stream: &StreamAddress,
                     start: &Start,
                 ) -> Result<Positions, BackendError> {
-                    let starting = async { manage::start(client, stream, start).await.map_err($failed) };
+                    let starting = Box::pin(async { manage::start(client, stream, start).await.map_err($failed) });
                     client.host.within(Outcome::NotApplied, starting).await
                 }
 
@@ -176,13 +178,13 @@ macro_rules! streams {
                     max: usize,
                     wait: Duration,
                 ) -> Result<Read, BackendError> {
-                    read::read(client, stream, after, max, wait).await.map_err($failed)
+                    Box::pin(read::read(client, stream, after, max, wait)).await.map_err($failed)
                 }
             }
 
             impl Dedup for $backend {
                 async fn window(client: &$client, stream: &StreamAddress) -> Result<Duration, BackendError> {
-                    let asking = async { manage::window(client, stream).await.map_err($failed) };
+                    let asking = Box::pin(async { manage::window(client, stream).await.map_err($failed) });
                     client.host.within(Outcome::NotApplied, asking).await
                 }
             }
@@ -193,12 +195,12 @@ macro_rules! streams {
                     group: &GroupAddress,
                     start: &Start,
                 ) -> Result<bool, BackendError> {
-                    let ensuring = async { group::ensure_group(client, group, start).await.map_err($failed) };
+                    let ensuring = Box::pin(async { group::ensure_group(client, group, start).await.map_err($failed) });
                     client.host.within(Outcome::Unknown, ensuring).await
                 }
 
                 async fn delete_group(client: &$client, group: &GroupAddress) -> Result<bool, BackendError> {
-                    let deleting = async { group::delete_group(client, group).await.map_err($failed) };
+                    let deleting = Box::pin(async { group::delete_group(client, group).await.map_err($failed) });
                     client.host.within(Outcome::Unknown, deleting).await
                 }
 
@@ -209,7 +211,7 @@ macro_rules! streams {
                     max: usize,
                     wait: Duration,
                 ) -> Result<Vec<Stored>, BackendError> {
-                    group::read_new(client, group, consumer, max, wait).await.map_err($failed)
+                    Box::pin(group::read_new(client, group, consumer, max, wait)).await.map_err($failed)
                 }
 
                 async fn history(
@@ -219,7 +221,8 @@ macro_rules! streams {
                     after: Option<Position>,
                     max: usize,
                 ) -> Result<Taken, BackendError> {
-                    let reading = async { settle::history(client, group, consumer, after, max).await.map_err($failed) };
+                    let reading =
+                        Box::pin(async { settle::history(client, group, consumer, after, max).await.map_err($failed) });
                     client.host.within(Outcome::Unknown, reading).await
                 }
 
@@ -228,7 +231,7 @@ macro_rules! streams {
                     group: &GroupAddress,
                     positions: &[Position],
                 ) -> Result<u64, BackendError> {
-                    settle::ack(client, group, positions).await.map_err($failed)
+                    Box::pin(settle::ack(client, group, positions)).await.map_err($failed)
                 }
 
                 async fn claim(
@@ -238,7 +241,8 @@ macro_rules! streams {
                     idle: Duration,
                     max: usize,
                 ) -> Result<Taken, BackendError> {
-                    let claiming = async { settle::claim(client, group, consumer, idle, max).await.map_err($failed) };
+                    let claiming =
+                        Box::pin(async { settle::claim(client, group, consumer, idle, max).await.map_err($failed) });
                     client.host.within(Outcome::Unknown, claiming).await
                 }
 
@@ -248,7 +252,8 @@ macro_rules! streams {
                     consumer: &str,
                     positions: &[Position],
                 ) -> Result<Vec<Position>, BackendError> {
-                    let extending = async { settle::extend(client, group, consumer, positions).await.map_err($failed) };
+                    let extending =
+                        Box::pin(async { settle::extend(client, group, consumer, positions).await.map_err($failed) });
                     client.host.within(Outcome::Unknown, extending).await
                 }
 
@@ -259,7 +264,7 @@ macro_rules! streams {
                     positions: &[Position],
                 ) -> Result<(), BackendError> {
                     let releasing =
-                        async { settle::release(client, group, consumer, positions).await.map_err($failed) };
+                        Box::pin(async { settle::release(client, group, consumer, positions).await.map_err($failed) });
                     client.host.within(Outcome::Unknown, releasing).await
                 }
 
@@ -269,22 +274,23 @@ macro_rules! streams {
                     after: Option<Position>,
                     max: usize,
                 ) -> Result<Vec<PendingEntry>, BackendError> {
-                    let listing = async { inspect::pending(client, group, after, max).await.map_err($failed) };
+                    let listing =
+                        Box::pin(async { inspect::pending(client, group, after, max).await.map_err($failed) });
                     client.host.within(Outcome::NotApplied, listing).await
                 }
 
                 async fn depth(client: &$client, group: &GroupAddress) -> Result<Depth, BackendError> {
-                    let counting = async { inspect::depth(client, group).await.map_err($failed) };
+                    let counting = Box::pin(async { inspect::depth(client, group).await.map_err($failed) });
                     client.host.within(Outcome::NotApplied, counting).await
                 }
 
                 async fn settled(client: &$client, group: &GroupAddress) -> Result<Positions, BackendError> {
-                    let asking = async { inspect::settled(client, group).await.map_err($failed) };
+                    let asking = Box::pin(async { inspect::settled(client, group).await.map_err($failed) });
                     client.host.within(Outcome::NotApplied, asking).await
                 }
 
                 async fn trim_acknowledged(client: &$client, stream: &StreamAddress) -> Result<u64, BackendError> {
-                    let trimming = async { manage::trim_acknowledged(client, stream).await.map_err($failed) };
+                    let trimming = Box::pin(async { manage::trim_acknowledged(client, stream).await.map_err($failed) });
                     client.host.within(Outcome::Unknown, trimming).await
                 }
 
@@ -294,8 +300,9 @@ macro_rules! streams {
                     consumer: &str,
                     heir: Option<&str>,
                 ) -> Result<u64, BackendError> {
-                    let removing =
-                        async { manage::remove_consumer(client, group, consumer, heir).await.map_err($failed) };
+                    let removing = Box::pin(async {
+                        manage::remove_consumer(client, group, consumer, heir).await.map_err($failed)
+                    });
                     client.host.within(Outcome::Unknown, removing).await
                 }
             }
