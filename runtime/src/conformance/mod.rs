@@ -35,6 +35,7 @@ mod rule;
 mod streams;
 mod supervise;
 mod wire;
+mod worker;
 
 use std::future::Future;
 use std::time::Duration;
@@ -45,6 +46,8 @@ use crate::capability::{Backend, PubSub};
 pub use crate::__conformance_streams as streams;
 #[doc(inline)]
 pub use crate::__conformance_topics as topics;
+#[doc(inline)]
+pub use crate::__conformance_workers as workers;
 pub use broker::{admission, bind_once, broker_no_io, brokers, stats_true};
 pub use connection::{topic_liveness, topic_one_connection, topic_shared_connection};
 pub use delivery::{topic_count, topic_fan_out, topic_ready};
@@ -67,6 +70,11 @@ pub use streams::{
 };
 pub use supervise::{supervise_ends, supervise_forms, supervise_gap, supervise_patterns};
 pub use wire::wire_vectors;
+pub use worker::{
+    worker_claim, worker_close, worker_dropped, worker_gap, worker_group_lost, worker_hung, worker_kept, worker_lost,
+    worker_order, worker_read_ahead, worker_restart, worker_settings, worker_settle, worker_silence, worker_stop,
+    worker_stop_bounded, worker_stream_lost,
+};
 
 /// A messaging system under test. Each test starts its own.
 ///

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use tidings::backend::{Redis, RedisCluster};
-use tidings::conformance::{Counts, Network, Subject, Tap, Topics};
-use tidings_tests::harness::{Cut, Direction, Kind, Proxy, RedisOptions, Refusal, Server, eventually};
+use tidings::conformance::{Counts, Network, Raw, Streams, Subject, Tap, Topics};
+use tidings_tests::harness::{Cut, Direction, Kind, Proxy, RedisOptions, Refusal, Server, Value, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -153,10 +153,56 @@ impl Behind {
         self.proxy.drop_replies(lose);
     }
 
+    async fn append(&self, stream: &str, partition: u32, record: Raw) {
+        let log = log(stream, partition);
+        let mut words: Vec<Vec<u8>> = vec![b"XADD".to_vec(), log.into_bytes(), b"*".to_vec()];
+        for (name, value) in record.attributes {
+            let field = if name == "datacontenttype" { "content-type".to_owned() } else { format!("ce_{name}") };
+            words.extend([field.into_bytes(), value]);
+        }
+        words.extend([b"data".to_vec(), record.data]);
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let mut connection = RawTap { stream: self.connect().await, received: Vec::new() };
+        connection.stream.write_all(&command(&words)).await.expect("the connection is open");
+        connection.bulk().await;
+    }
+
+    async fn read(&self, stream: &str, partition: u32) -> Vec<Raw> {
+        let entries = self.server.command(&["XRANGE", &log(stream, partition), "-", "+"]).await;
+        entries.elements().iter().map(|entry| raw(entry.elements()[1].elements())).collect()
+    }
+
     async fn subscribed_connections(&self) -> usize {
         let clients = self.server.command(&["CLIENT", "LIST", "TYPE", "pubsub"]).await.text();
         clients.lines().filter(|client| !client.is_empty() && !client.contains(" name=tap ")).count()
     }
+}
+
+/// The key of a partition's records.
+fn log(stream: &str, partition: u32) -> String {
+    format!("{{{stream}.p{partition}}}:log")
+}
+
+/// The fields of an entry as attributes and payload. A field that is neither comes under its own name.
+fn raw(fields: &[Value]) -> Raw {
+    let bytes = |value: &Value| match value {
+        Value::Bulk(Some(bytes)) => bytes.clone(),
+        other => panic!("no field: {other:?}"),
+    };
+    let mut raw = Raw::default();
+    for field in fields.chunks(2) {
+        let (name, value) = (field[0].text(), bytes(&field[1]));
+        let before = match &*name {
+            "data" => {
+                raw.data = value;
+                continue;
+            }
+            "content-type" => raw.attributes.insert("datacontenttype".to_owned(), value),
+            name => raw.attributes.insert(name.strip_prefix("ce_").unwrap_or(name).to_owned(), value),
+        };
+        assert_eq!(before, None, "`{name}` is there twice");
+    }
+    raw
 }
 
 macro_rules! behind_a_proxy {
@@ -178,6 +224,17 @@ macro_rules! behind_a_proxy {
 
         async fn tap(&self, channel: &str) -> RawTap {
             self.behind.tap($subscribe, channel).await
+        }
+    };
+    (@streams) => {
+        const TRIMS_FOR_SURE: bool = false;
+
+        async fn append_raw(&self, stream: &str, partition: u32, record: Raw) {
+            self.behind.append(stream, partition, record).await;
+        }
+
+        async fn read_raw(&self, stream: &str, partition: u32) -> Vec<Raw> {
+            self.behind.read(stream, partition).await
         }
     };
     ([$($parameter:tt)*] $name:ty) => {
@@ -215,6 +272,10 @@ impl<W: Which> Topics for RedisServer<W> {
     const COUNTS: Counts = Counts::Deliveries;
 
     behind_a_proxy!(@topics b"PUBLISH", b"SUBSCRIBE");
+}
+
+impl<W: Which> Streams for RedisServer<W> {
+    behind_a_proxy!(@streams);
 }
 
 impl Subject for ClusterNode {
