@@ -9,6 +9,7 @@ use crate::broker::lock;
 use crate::capability::Stored;
 use crate::error::Error;
 use crate::stream::Position;
+use crate::topic::Stop;
 
 /// What the worker's parts share: deliveries on their way from the reader through the slots to the settler.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Queue {
     cancelled: AtomicBool,
     /// Below so many records the reader asks for more.
     low: usize,
+    /// Once it is pulled nothing more is taken.
+    stop: Option<Stop>,
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +43,8 @@ struct State {
     settling: Vec<Position>,
     /// Handed out by a group that is gone: when the new one hands them out again, they aren't handled again.
     carried: HashSet<Position>,
+    /// Settled while entries were asked for that were delivered before: the answer may still have them.
+    settled_meanwhile: Option<HashSet<Position>>,
     idle_slots: usize,
     settler_idle: bool,
     reader_waits: bool,
@@ -49,7 +54,7 @@ struct State {
 }
 
 impl Queue {
-    pub(super) fn new(slots: usize, read_ahead: usize) -> Self {
+    pub(super) fn new(slots: usize, read_ahead: usize, stop: Option<Stop>) -> Self {
         Self {
             state: Mutex::new(State {
                 lanes: Lanes::new(slots),
@@ -64,13 +69,18 @@ impl Queue {
             cancel: Notify::new(),
             cancelled: AtomicBool::new(false),
             low: read_ahead / 2,
+            stop,
         }
     }
 
     /// Adds what was read, as far as it isn't here already.
     pub(super) fn push(&self, records: Vec<Stored>, may_be_known: bool) {
         let mut state = lock(&self.state);
-        let known = if may_be_known { state.known() } else { HashSet::new() };
+        let mut known = HashSet::new();
+        if may_be_known {
+            known = state.known();
+            known.extend(state.settled_meanwhile.take().into_iter().flatten());
+        }
         let mut count = 0;
         for stored in records {
             if known.contains(&stored.position) {
@@ -138,12 +148,15 @@ impl Queue {
         for (stored, handled) in taken.drain(..).zip(handled.drain(..)) {
             if handled {
                 state.done.push(stored.position);
+            } else {
+                // The new group's is to stay unsettled, too.
+                state.carried.remove(&stored.position);
             }
             if let Some(key) = &stored.record.key {
                 state.lanes.done(key);
             }
         }
-        if state.draining || self.is_cancelled() {
+        if state.draining || self.is_cancelled() || self.stop.as_ref().is_some_and(Stop::is_stopped) {
             if settle {
                 self.settle.notify_one();
             }
@@ -237,7 +250,17 @@ impl Queue {
     }
 
     pub(super) fn settled(&self) {
-        lock(&self.state).settling.clear();
+        let mut state = lock(&self.state);
+        let settled = std::mem::take(&mut state.settling);
+        if let Some(meanwhile) = &mut state.settled_meanwhile {
+            meanwhile.extend(settled);
+        }
+    }
+
+    /// Says that entries are asked for which may be here. What is settled from here on until they are
+    /// [pushed](Self::push) counts as known.
+    pub(super) fn asking_again(&self) {
+        lock(&self.state).settled_meanwhile = Some(HashSet::new());
     }
 
     /// Settles again what wasn't confirmed: it changes nothing where it was recorded.
@@ -298,6 +321,18 @@ impl Queue {
     pub(super) fn slot_ended(&self) {
         lock(&self.state).slots -= 1;
         self.settle.notify_one();
+    }
+
+    /// Takes all that is handled and not settled.
+    pub(super) fn finished(&self) -> Vec<Position> {
+        std::mem::take(&mut lock(&self.state).done)
+    }
+
+    /// Waits until every slot has ended.
+    pub(super) async fn ended(&self) {
+        while lock(&self.state).slots > 0 {
+            self.settle.notified().await;
+        }
     }
 
     /// What is under way.

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -18,7 +18,7 @@ use crate::declaration::StreamSpec;
 use crate::error::{Cause, Error, ErrorKind, HandlerError, Operation};
 use crate::stream::{Delivery, Position, Positions, Start, Stream};
 use crate::telemetry;
-use crate::topic::{Backoff, Ended, Ends, Gap, Interruption, words};
+use crate::topic::{Backoff, Ended, Ends, Gap, Interruption, Stop, words};
 
 /// Entries of one page of the worker's own history.
 const PAGE: usize = 256;
@@ -96,7 +96,7 @@ where
         let shared = stream.host().shared().clone();
         let name = format!("worker `{}` of `{}` of `{}`", self.name, self.group.name(), stream.declaration());
         let _entry = shared.tracker.enter(Tracked::Callback, name);
-        let queue = Arc::new(Queue::new(self.settings.concurrency, self.settings.read_ahead));
+        let queue = Arc::new(Queue::new(self.settings.concurrency, self.settings.read_ahead, self.stop.clone()));
         let _cancelled = CancelledWhenDropped(queue.clone());
         let handler = Arc::new(handler);
         for index in 0..self.settings.concurrency {
@@ -115,6 +115,7 @@ where
             average: Mutex::new(FIRST_AVERAGE),
             settled: Mutex::default(),
             progress: AtomicBool::new(true),
+            redelivering: AtomicBool::new(false),
             worker: self,
             stream,
             queue,
@@ -193,6 +194,8 @@ struct Run<T: StreamSpec, B: AckGroups, S> {
     settled: Mutex<Positions>,
     /// Whether something was acknowledged since.
     progress: AtomicBool,
+    /// Whether entries are asked for that were delivered before.
+    redelivering: AtomicBool,
 }
 
 /// Why a session isn't continued.
@@ -214,9 +217,19 @@ where
         let mut interruption: Option<Interruption> = None;
         let mut vanished = false;
         let mut was_ready = false;
+        let mut stopped_at = None;
         let ended = loop {
-            let error = match ends.first(self.go_on(vanished)).await {
-                Err(ended) => break ended,
+            let mut going_on = pin!(self.go_on(vanished));
+            let error = match ends.first(going_on.as_mut()).await {
+                Err(ended) => {
+                    stopped_at = Some(Instant::now());
+                    if ended == Ended::Stopped
+                        && let Some(Ok(page)) = self.redelivery(going_on, &mut ends).await
+                    {
+                        self.queue.push(page.records, true);
+                    }
+                    break ended;
+                }
                 Ok(Err(error)) => error,
                 Ok(Ok(first)) => {
                     was_ready = true;
@@ -228,8 +241,15 @@ where
                         break ended;
                     }
                     let since = Instant::now();
-                    let halt = match ends.first(self.session(first)).await {
-                        Err(ended) => break ended,
+                    let mut session = pin!(self.session(first));
+                    let halt = match ends.first(session.as_mut()).await {
+                        Err(ended) => {
+                            stopped_at = Some(Instant::now());
+                            if ended == Ended::Stopped {
+                                self.redelivery(session, &mut ends).await;
+                            }
+                            break ended;
+                        }
                         Ok(Halt::Failed(error)) => return Err(error),
                         Ok(Halt::Interrupted(error)) => error,
                     };
@@ -282,7 +302,7 @@ where
             }
         };
         if ended == Ended::Stopped {
-            self.drain().await;
+            self.drain(stopped_at.unwrap_or_else(Instant::now)).await;
         }
         telemetry::supervision_ended(self.stream.declaration(), self.system(), ended);
         Ok(ended)
@@ -330,7 +350,34 @@ where
 
     async fn history(&self, after: Option<Position>) -> Result<Taken, Error> {
         let group = &self.worker.group.bound.address;
-        self.operate(B::history(self.stream.client(), group, &self.worker.name, after, self.page())).await
+        self.again(B::history(self.stream.client(), group, &self.worker.name, after, self.page())).await
+    }
+
+    /// Asks for entries that were delivered before. It counts their delivery, so a stop waits for the answer.
+    async fn again(&self, asking: impl Future<Output = Result<Taken, BackendError>> + Send) -> Result<Taken, Error> {
+        self.queue.asking_again();
+        self.redelivering.store(true, Ordering::Release);
+        let taken = self.operate(asking).await;
+        self.redelivering.store(false, Ordering::Release);
+        taken
+    }
+
+    /// Goes on with a step that was stopped while it asks so.
+    async fn redelivery<R>(&self, mut step: Pin<&mut impl Future<Output = R>>, ends: &mut Ends<'_>) -> Option<R> {
+        let ended = poll_fn(|cx| {
+            if !self.redelivering.load(Ordering::Acquire) {
+                return Poll::Ready(None);
+            }
+            if let Poll::Ready(done) = step.as_mut().poll(cx) {
+                return Poll::Ready(Some(done));
+            }
+            if self.redelivering.load(Ordering::Acquire) { Poll::Pending } else { Poll::Ready(None) }
+        });
+        ends.unless_closed(timeout(self.worker.settings.drain, ended)).await?.ok().flatten()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.worker.stop.as_ref().is_some_and(Stop::is_stopped)
     }
 
     fn page(&self) -> usize {
@@ -406,6 +453,9 @@ where
     async fn read_ahead(&self, first: Taken) -> Result<std::convert::Infallible, Error> {
         let mut page = first;
         while let Some(last) = self.redelivered(page) {
+            if self.is_stopped() {
+                return std::future::pending().await;
+            }
             self.room().await;
             page = self.history(Some(last)).await?;
         }
@@ -418,9 +468,12 @@ where
             let max = self.room().await;
             let now = Instant::now();
             if now >= claim_at {
-                let claimed = self.operate(B::claim(client, group, &self.worker.name, idle, max)).await?;
+                let claimed = self.again(B::claim(client, group, &self.worker.name, idle, max)).await?;
                 let is_full = claimed.records.len() + claimed.lost.len() >= max;
                 self.redelivered(claimed);
+                if self.is_stopped() {
+                    return std::future::pending().await;
+                }
                 claim_at = if is_full { now } else { now + idle / 2 };
                 if is_full {
                     continue;
@@ -535,8 +588,8 @@ where
     }
 
     /// Lets what is under way finish and be settled within the budget, and gives back the rest.
-    async fn drain(&self) {
-        let deadline = Instant::now() + self.worker.settings.drain;
+    async fn drain(&self, since: Instant) {
+        let deadline = since + self.worker.settings.drain;
         let waited = self.queue.drain();
         let giving_back = self.give_back(waited);
         let settling = async {
@@ -551,7 +604,9 @@ where
                 let Err(error) = self.acknowledge(&positions).await else { continue };
                 self.notice(WorkerNotice::Failed { error: &error, attempts: 1 });
                 if !error.is_transient() || error.kind() == ErrorKind::Absent {
-                    return;
+                    // No further attempt helps. The handlers under way finish all the same.
+                    self.queue.settled();
+                    continue;
                 }
                 self.queue.settle_again();
                 sleep(backoff.wait(self.stream.host().random())).await;
@@ -574,11 +629,32 @@ where
             keeping.as_mut().poll(cx)
         });
         if timeout_at(deadline, drained).await.is_err() {
-            let under_way = self.queue.under_way();
-            self.queue.cancel();
-            // Best effort: what isn't given back is claimed once it is idle.
-            let _ = timeout(GIVE_BACK, self.give_back(under_way)).await;
+            self.give_up().await;
         }
+    }
+
+    /// Drops the handlers under way and gives back what they had, once they are gone.
+    async fn give_up(&self) {
+        let dropped = self.queue.under_way();
+        self.queue.cancel();
+        // One that blocks its thread can't be dropped, so it keeps what it has.
+        let _ = timeout(GIVE_BACK, self.queue.ended()).await;
+        let kept: HashSet<_> = self.queue.under_way().into_iter().collect();
+        // Best effort: what isn't given back is claimed once it is idle.
+        let giving_up = async {
+            self.queue.settle_again();
+            let finished: HashSet<_> = self.queue.finished().into_iter().collect();
+            let positions = dropped.into_iter().filter(|one| !kept.contains(one) && !finished.contains(one)).collect();
+            self.give_back(positions).await;
+            let finished: Vec<_> = finished.into_iter().collect();
+            for part in finished.chunks(self.stream.broker().limits().batch_messages) {
+                if let Err(error) = self.acknowledge(part).await {
+                    self.notice(WorkerNotice::Failed { error: &error, attempts: 1 });
+                    return;
+                }
+            }
+        };
+        let _ = timeout(GIVE_BACK, giving_up).await;
     }
 
     async fn give_back(&self, positions: Vec<Position>) {

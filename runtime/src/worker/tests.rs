@@ -341,3 +341,44 @@ async fn dropping_it_drops_its_handlers_and_closing_ends_it() {
     bench.broker.close(Duration::from_secs(1)).await.unwrap();
     assert_eq!(running.await.unwrap().unwrap(), Ended::Closed);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_lets_handlers_finish_though_nothing_can_be_settled() {
+    let bench = Bench::start().await;
+    bench.append(0..2).await;
+    let handler = async |delivery: Delivery<Item>, bench: Bench| {
+        if delivery.value()?.number == 1 {
+            bench.group.delete().await?;
+            bench.stop.stop();
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        } else {
+            bench.stop.stopped().await;
+        }
+        note(delivery, bench, 2).await
+    };
+    assert_eq!(bench.worker("a").concurrency(2).run(handler).await.unwrap(), Ended::Stopped);
+    assert_eq!(bench.handled(), [0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_settled_while_the_history_is_read_is_not_handled_again() {
+    let bench = Bench::start().await;
+    bench.append(0..20).await;
+    let handler = async |delivery: Delivery<Item>, bench: Bench| {
+        // While it is out of reach nothing is settled, so that all is in the history afterwards.
+        bench.memory.refuse(bench.handled().len() < 19);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        note(delivery, bench, 21).await
+    };
+    let running = tokio::spawn(bench.worker("a").run(handler));
+    while bench.handled().len() < 20 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    while bench.noticed("gap") == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bench.append([20]).await;
+    running.await.unwrap().unwrap();
+    assert_eq!(bench.handled(), (0..21).collect::<Vec<_>>());
+    assert_eq!(bench.pending().await, 0);
+}
