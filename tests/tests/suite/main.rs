@@ -7,3 +7,4 @@ mod faults;
 mod harness;
 mod redis;
 mod weakened;
+mod workers;

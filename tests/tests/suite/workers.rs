@@ -1,0 +1,14 @@
+//! Workers over ack groups: the conformance suite on every backend, and what only real servers and processes do to them.
+
+#[allow(dead_code, reason = "the subjects can do more than workers need")]
+#[path = "conformance/servers.rs"]
+mod servers;
+
+use servers::{ClusterNode, Redis7, Redis8, RedisServer, Valkey8};
+use tidings::conformance::{InMemory, workers};
+
+workers!(memory, InMemory);
+workers!(redis_7_0, RedisServer<Redis7>, network);
+workers!(redis_8_0, RedisServer<Redis8>, network);
+workers!(valkey_8, RedisServer<Valkey8>, network);
+workers!(redis_cluster, ClusterNode, network);
