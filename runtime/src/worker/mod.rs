@@ -89,6 +89,11 @@ pub enum WorkerNotice<'a> {
         /// Where they stood.
         positions: &'a [Position],
     },
+    /// Entries that had been idle were claimed, from another consumer or from this one's past, and are handled now.
+    Claimed {
+        /// Where they stand.
+        positions: &'a [Position],
+    },
     /// Entries that waited here were claimed by another consumer, which handles them.
     TakenOver {
         /// Where they stand.

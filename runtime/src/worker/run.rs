@@ -470,6 +470,10 @@ where
             if now >= claim_at {
                 let claimed = self.again(B::claim(client, group, &self.worker.name, idle, max)).await?;
                 let is_full = claimed.records.len() + claimed.lost.len() >= max;
+                if !claimed.records.is_empty() {
+                    let positions: Vec<_> = claimed.records.iter().map(|stored| stored.position).collect();
+                    self.notice(WorkerNotice::Claimed { positions: &positions });
+                }
                 self.redelivered(claimed);
                 if self.is_stopped() {
                     return std::future::pending().await;

@@ -59,6 +59,7 @@ impl Bench {
                     format!("unsettled {position} {attempt} {}", error.kind().word())
                 }
                 WorkerNotice::Lost { positions } => format!("lost {}", positions.len()),
+                WorkerNotice::Claimed { positions } => format!("claimed {}", positions.len()),
                 WorkerNotice::TakenOver { positions } => format!("taken over {}", positions.len()),
                 WorkerNotice::Interrupted { error } | WorkerNotice::Failed { error, .. } => {
                     error.kind().word().to_owned()
@@ -184,6 +185,7 @@ async fn its_own_pending_entries_come_first_and_others_once_they_are_idle() {
     bench.worker("a").run(handler).await.unwrap();
     let expected: Vec<_> = [(0, 2), (1, 2), (2, 2), (6, 1), (7, 1), (8, 1), (3, 2), (4, 2), (5, 2)].into();
     assert_eq!(*attempts.lock().unwrap(), expected);
+    assert_eq!(bench.noticed("claimed 3"), 1);
 }
 
 #[tokio::test(start_paused = true)]
