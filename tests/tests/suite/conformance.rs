@@ -14,3 +14,4 @@ topics!(redis_cluster, ClusterNode, network);
 streams!(redis_7_0_streams, RedisServer<Redis7>, ack_groups, dedup, network);
 streams!(redis_8_0_streams, RedisServer<Redis8>, ack_groups, dedup, network);
 streams!(valkey_8_streams, RedisServer<Valkey8>, ack_groups, dedup, network);
+streams!(redis_cluster_streams, ClusterNode, ack_groups, dedup, network);

@@ -6,5 +6,6 @@ mod conformance;
 mod faults;
 mod harness;
 mod redis;
+mod sequences;
 mod weakened;
 mod workers;

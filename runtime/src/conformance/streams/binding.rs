@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Streams;
 use super::entries::{Booking, Both, Entry, EntryV2, Impostor, Legacy, Other, Relic, Row, Sheet};
+use super::steps::ALL;
 use crate::address::key;
 use crate::capability::partition_of;
 use crate::codec::Json;
@@ -94,7 +95,7 @@ pub async fn stream_bind<S: Streams>(subject: S) {
 }
 
 /// `stream-keys`: a key's records stay in the partition of its text, as Kafka's Java client has it, whatever the text;
-/// records without a key go round robin.
+/// records without a key go round robin (B22, B23, B25).
 pub async fn stream_keys<S: Streams>(subject: S) {
     const RULE: Rule = Rule("stream-keys");
     let sheets = RULE.unwrap("binding", Sheet::stream(&RULE.broker(&subject)));
@@ -115,7 +116,7 @@ pub async fn stream_keys<S: Streams>(subject: S) {
             RULE.same(&format!("the partition of `{key}`"), RULE.stored("appending", receipt).partition(), wanted);
         }
     }
-    let read = RULE.ok("reading", sheets.read(Start::Earliest, 100, Duration::ZERO)).await;
+    let read = RULE.ok("reading", sheets.read(Start::Earliest, ALL, Duration::ZERO)).await;
     RULE.same("all of them", read.len(), 1 + 3 * keys.len());
     for (n, key) in (1..).zip(keys) {
         let own = read.iter().filter(|delivery| delivery.value().is_ok_and(|sheet| sheet.n == n));
@@ -132,7 +133,7 @@ pub async fn stream_keys<S: Streams>(subject: S) {
         spread.insert(RULE.stored("appending", receipt).partition());
     }
     RULE.same("partitions of records without a key", spread.len(), 6);
-    let read = RULE.ok("reading", rows.read(Start::Earliest, 100, Duration::ZERO)).await;
+    let read = RULE.ok("reading", rows.read(Start::Earliest, ALL, Duration::ZERO)).await;
     RULE.that(read.iter().all(|delivery| delivery.key_bytes().is_none()), "a record without a key has none");
     RULE.that(read.iter().all(|delivery| delivery.key() == Ok(())), "no key is the key `()`");
 

@@ -6,8 +6,8 @@ use super::Streams;
 use super::entries::Entry;
 use super::steps::{HOUR, LONG, all, give_up};
 use crate::capability::AckGroups;
-use crate::conformance::PATIENCE;
 use crate::conformance::rule::{Rule, limits};
+use crate::conformance::{PATIENCE, Subject};
 use crate::error::{Error, ErrorKind, Operation, Outcome};
 use crate::stream::{Start, StreamSettings};
 
@@ -172,12 +172,8 @@ pub async fn stream_interrupted<S: Streams>(subject: S) {
                 }
             }
         };
-        let interrupting = async {
-            RULE.eventually("both wait", async || stream.broker().stats().operations == 2).await;
-            subject.interrupt().await;
-        };
-        let waiting = async { tokio::join!(reading, tailing, interrupting) };
-        let (one, error, ()) = RULE.within("an interruption ends what waits", waiting).await;
+        let waiting = interrupted(&subject, async { tokio::join!(reading, tailing) });
+        let (one, error) = RULE.within("an interruption ends what waits", waiting).await;
         for error in [RULE.unwrap_err("a read that was interrupted", one), error] {
             RULE.that(transient(&error), &format!("an interruption must be told as transient, not {error}"));
         }
@@ -193,6 +189,20 @@ pub async fn stream_interrupted<S: Streams>(subject: S) {
     }
     let all = RULE.numbers("reading", &RULE.read("reading", &producer, Start::Earliest).await);
     RULE.same("what a tail gave over interruptions", read, all);
+}
+
+/// Awaits something while the system is interrupted again and again, since a client may only be about to connect.
+async fn interrupted<S: Subject, F: Future>(subject: &S, waiting: F) -> F::Output {
+    let interrupting = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            subject.interrupt().await;
+        }
+    };
+    tokio::select! {
+        output = waiting => output,
+        () = interrupting => unreachable!("it loops"),
+    }
 }
 
 /// The tail's next, once the system can be reached again: a client may notice an interruption late.
@@ -224,12 +234,8 @@ pub async fn ack_interrupted<S: Streams<Backend: AckGroups>>(subject: S) {
     let one = RULE.consumer(&RULE.unwrap("looking up", stream.ack_group("g")), "one");
     let mut done = Vec::new();
     for round in 0..3 {
-        let interrupting = async {
-            RULE.eventually("the read waits", async || stream.broker().stats().operations == 1).await;
-            subject.interrupt().await;
-        };
-        let waiting = async { tokio::join!(one.read(5, LONG), interrupting) };
-        let (read, ()) = RULE.within("an interruption ends what waits", waiting).await;
+        let waiting = interrupted(&subject, one.read(5, LONG));
+        let read = RULE.within("an interruption ends what waits", waiting).await;
         let failed = RULE.unwrap_err("a read that was interrupted", read);
         RULE.that(transient(&failed), &format!("an interruption must be told as transient, not {failed}"));
         RULE.eventually("the producer goes on", async || producer.read(Start::Latest, 1, Duration::ZERO).await.is_ok())

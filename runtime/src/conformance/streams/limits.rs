@@ -58,7 +58,7 @@ pub async fn stream_limits<S: Streams>(subject: S) {
     RULE.fill(&stream, [8]).await;
 }
 
-/// `stream-limits`: pages, batches and groups have their bounds, too.
+/// `stream-limits`: pages, batches and groups have their bounds, too, and names their grammar (B18, B19).
 pub async fn ack_limits<S: Streams<Backend: AckGroups>>(subject: S) {
     let stream = RULE.bound_with(&subject, limits().read_records(5).batch_messages(3).groups(2));
     RULE.ok("creating the stream", stream.ensure(StreamSettings::new())).await;

@@ -11,7 +11,7 @@ use crate::error::ErrorKind;
 use crate::stream::{Append, Position, Positions, Start, Stream, StreamSettings};
 
 /// `poison-in-place`: a record that doesn't decode comes in its place, with everything that is in it, and harms no
-/// other.
+/// other (I07).
 pub async fn poison_in_place<S: Streams>(subject: S) {
     const RULE: Rule = Rule("poison-in-place");
     let stream = RULE.entries(&subject).await;

@@ -309,5 +309,9 @@ impl Topics for ClusterNode {
     behind_a_proxy!(@topics b"SPUBLISH", b"SSUBSCRIBE");
 }
 
+impl Streams for ClusterNode {
+    behind_a_proxy!(@streams);
+}
+
 behind_a_proxy!([W: Which] RedisServer<W>);
 behind_a_proxy!([] ClusterNode);
