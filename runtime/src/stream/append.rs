@@ -199,15 +199,24 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
                 format!("the key has {bytes} bytes; `key_bytes` is {most}, so shorten the one or raise the other");
             self.error(ErrorKind::Invalid, Operation::Append).detail(detail)
         })?;
-        let data = encoded(|to| T::Codec::encode(entry, to, limits.append_bytes)).map_err(|wrong| {
+        // The key stands behind the payload, so that a record is one allocation.
+        let mut end = 0;
+        let encode = |to: &mut Vec<u8>| {
+            T::Codec::encode(entry, to, limits.append_bytes)?;
+            end = to.len();
+            to.extend_from_slice(key.as_deref().unwrap_or_default().as_bytes());
+            Ok(())
+        };
+        let mut data = encoded(encode).map_err(|wrong| {
             let (kind, detail) = unencoded(&wrong, "append_bytes");
             self.error(kind, Operation::Append).detail(detail).source_of(wrong)
         })?;
+        let key = key.map(|_| data.split_off(end));
         let host = self.host();
         let now = host.now();
         let mut record = Record::new(self.bound.address.origin().clone(), data);
         record.id = Some(MessageId::generate(now, || host.random()));
-        record.key = key.map(Into::into);
+        record.key = key;
         record.time = Some(in_millis(now));
         Ok(record)
     }

@@ -196,6 +196,8 @@ impl State {
                 return Read::Trimmed { first, certain: true };
             }
             let left = max - records.len();
+            let there = usize::try_from(partition.end().saturating_sub(from)).unwrap_or(usize::MAX);
+            records.reserve(left.min(there));
             records.extend(partition.stored(index, from).take(left));
         }
         Read::Records(records)
