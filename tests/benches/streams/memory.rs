@@ -160,9 +160,9 @@ async fn worked() -> Result<Duration, String> {
         }
         Ok(())
     });
-    let (appended, worked) = tokio::join!(appending, working);
+    let (appended, ended) = tokio::join!(appending, working);
     appended?;
-    worked.map_err(shown)?;
+    ended.map_err(shown)?;
     let took = thread_time().saturating_sub(start);
     let pending = group.depth().await.map_err(shown)?.pending;
     if pending == 0 { Ok(took) } else { Err(format!("{pending} records are still pending")) }
