@@ -461,9 +461,10 @@ where
         }
         let (client, group) = (self.stream.client(), &self.worker.group.bound.address);
         let idle = self.worker.settings.claim_after;
-        // Spread, so that workers that start together don't claim together.
-        let share = u32::try_from(self.stream.host().random() % 256).unwrap_or_default();
-        let mut claim_at = Instant::now() + idle / 2 * share / 256;
+        // Spread, so that workers that start together don't claim together, and uneven, so that of several it isn't
+        // always the same that is first to claim an entry.
+        let share = |of: Duration| of * u32::try_from(self.stream.host().random() % 256).unwrap_or_default() / 256;
+        let mut claim_at = Instant::now() + share(idle / 2);
         loop {
             let max = self.room().await;
             let now = Instant::now();
@@ -478,7 +479,7 @@ where
                 if self.is_stopped() {
                     return std::future::pending().await;
                 }
-                claim_at = if is_full { now } else { now + idle / 2 };
+                claim_at = if is_full { now } else { now + idle / 4 + share(idle / 4) };
                 if is_full {
                     continue;
                 }
