@@ -128,8 +128,8 @@ impl Journal {
 
     /// Waits until this is true of what was written.
     pub(super) async fn until(&self, rule: Rule, what: &str, wanted: impl Fn(&[Seen]) -> bool) {
-        let waited = tokio::time::timeout(PATIENCE, self.wait(|state| wanted(&state.seen))).await;
-        if waited.is_err() {
+        let in_time = tokio::time::timeout(PATIENCE, self.wait(|state| wanted(&state.seen))).await;
+        if in_time.is_err() {
             let seen = self.seen();
             let last = &seen[seen.len().saturating_sub(40)..];
             panic!("{}: hung: {what}; last seen, of {}: {last:?}", rule.0, seen.len());
@@ -288,6 +288,8 @@ impl<B: AckGroups> Crew<B> {
                         Seen::Unsettled(position, attempt, error.kind())
                     }
                     WorkerNotice::Lost { positions } => Seen::Lost(positions.len()),
+                    // When it comes depends on the clock; the deliveries tell of it, too.
+                    WorkerNotice::Claimed { .. } => return,
                     WorkerNotice::TakenOver { positions } => Seen::TakenOver(positions.len()),
                 });
             })

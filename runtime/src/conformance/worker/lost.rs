@@ -78,6 +78,7 @@ async fn unsettled_comes_again<S: Subject<Backend: AckGroups>>(subject: &S) {
         crew.handled(3).await;
         crew.until("the first fails", |seen| failed(seen) == 1).await;
         crew.pending_is("two are under way and one has failed", 0..3).await;
+        tokio::time::sleep(LOOKS).await;
         RULE.that(RULE.ok("removing", other.group.delete()).await, "the group was there");
         crew.gate.stop();
         crew.until("the second fails", |seen| failed(seen) == 2).await;
@@ -123,7 +124,8 @@ pub async fn worker_stream_lost<S: Subject<Backend: AckGroups>>(subject: S) {
             crew.append(0..5, 5).await;
             crew.handled(5).await;
             crew.pending_is("everything is acknowledged", []).await;
-            // It waits for new ones now, or will.
+            // Nothing but the read that waits can notice the loss then.
+            tokio::time::sleep(LOOKS).await;
             RULE.that(RULE.ok("removing", other.stream.delete()).await, "the stream was there");
             if !own {
                 crew.until("it waits for the stream", |seen| seen.contains(&absent)).await;

@@ -132,7 +132,7 @@ pub async fn worker_kept<S: Subject<Backend: AckGroups>>(subject: S) {
     let slow = crew.worker("slow").run(async |delivery: Delivery<Work>, hand: Hand| {
         let doing = hand.begin(&delivery);
         if doing.n == 2 {
-            tokio::time::sleep(IDLE * 3).await;
+            tokio::time::sleep(IDLE * 6).await;
         }
         doing.done();
         Ok(())
@@ -141,7 +141,10 @@ pub async fn worker_kept<S: Subject<Backend: AckGroups>>(subject: S) {
         let began = |seen: &[Seen]| seen.iter().any(|seen| matches!(seen, Seen::Began { n: 2, .. }));
         crew.until("the slow handler begins", began).await;
         crew.pending_is("the slow one has read ahead", 0..6).await;
-        crew.worker("quick").run(note).await
+        // Several, since the slow one might claim its own, and be first.
+        let [one, two, three, four] = ["one", "two", "three", "four"].map(|name| Box::pin(crew.worker(name).run(note)));
+        let (one, two, three, four) = tokio::join!(one, two, three, four);
+        one.and(two).and(three).and(four)
     };
     let script = async {
         crew.handled(6).await;
