@@ -10,3 +10,5 @@
 )]
 
 pub mod harness;
+pub mod load;
+pub mod twisted;

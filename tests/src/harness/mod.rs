@@ -5,6 +5,7 @@
 //! | [`Server`] | one Redis or Valkey server: kill it, pause it, restart it on the same port with the same data |
 //! | [`Cluster`] | three primaries, with or without replicas: fail over, move a slot |
 //! | [`Proxy`] | stands between a client and a server: cuts, refuses, stalls, swallows replies, counts commands |
+//! | [`Program`] | a program of the tests' own in another process: kill it, pause it |
 //! | [`Tls`] | a certificate authority, a server's certificate and a client's |
 //! | [`within`], [`eventually`] | waits that end with an explanation |
 //!
@@ -25,6 +26,7 @@ pub use binary::{Binary, Kind, Missing};
 pub use cluster::{Cluster, Replicas};
 pub use deadline::{PATIENCE, eventually, within};
 pub use ports::free_ports;
+pub use process::Program;
 pub use proxy::{Counters, Cut, Direction, Proxy, Refusal};
 pub use resp::Value;
 pub use server::{RedisOptions, Server};

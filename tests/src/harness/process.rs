@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,12 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts `program`; what it prints is appended to `log`.
-    pub(super) fn start(program: &Path, arguments: &[&Path], log: PathBuf) -> io::Result<Self> {
+    pub(super) fn start(
+        program: &Path,
+        arguments: &[impl AsRef<OsStr>],
+        input: Stdio,
+        log: PathBuf,
+    ) -> io::Result<Self> {
         let output = File::options().create(true).append(true).open(&log)?;
         // The kernel kills the child when its parent is gone, even if that is killed; setpriv then becomes the program,
         // so the process id stays the same.
@@ -27,7 +33,7 @@ impl Process {
             .args(["--pdeathsig", "KILL"])
             .arg(program)
             .args(arguments)
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(output.try_clone()?)
             .stderr(output);
         let child = spawn(command).map_err(|error| {
@@ -80,6 +86,50 @@ impl Process {
             state.filter(|state| wanted(*state)).ok_or_else(|| format!("state {state:?}"))
         })
         .await;
+    }
+}
+
+/// A program in a process of its own. Dropping it kills it, as `kill -9` does.
+#[derive(Debug)]
+pub struct Program(Process);
+
+impl Program {
+    /// Starts the program at `path`; what it prints is appended to `log`. Panics when it can't be started.
+    #[must_use]
+    pub fn start(path: &Path, arguments: &[impl AsRef<OsStr>], input: Stdio, log: PathBuf) -> Self {
+        Self(Process::start(path, arguments, input, log).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// The process's id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Ends the program's standard input, where that is a pipe.
+    pub fn close_input(&mut self) {
+        self.0.child.stdin = None;
+    }
+
+    /// The status, if the process has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.ended()
+    }
+
+    /// The last lines that it printed.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        self.0.last_words()
+    }
+
+    /// Stops the process where it is; returns when it stands still.
+    pub async fn pause(&self) {
+        self.0.pause().await;
+    }
+
+    /// Lets a paused process go on.
+    pub async fn resume(&self) {
+        self.0.resume().await;
     }
 }
 

@@ -1,5 +1,6 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 use std::{fs, io};
 
@@ -287,7 +288,7 @@ impl Server {
         let log = self.folder.path().join("log");
         // The reasons in it are those of this launch.
         let _ = fs::rename(&log, log.with_extension("old"));
-        let mut process = Process::start(&self.binary.path, &[&self.config_file()], log)
+        let mut process = Process::start(&self.binary.path, &[self.config_file()], Stdio::null(), log)
             .map_err(|error| Failure::Other(format!("{}: {error}", self.describe())))?;
 
         let this = &*self;

@@ -1,8 +1,11 @@
 //! Workers over ack groups: the conformance suite on every backend, and what only real servers and processes do to them.
 
+mod faults;
+mod load;
 #[allow(dead_code, reason = "the subjects can do more than workers need")]
 #[path = "conformance/servers.rs"]
 mod servers;
+mod weakened;
 
 use servers::{ClusterNode, Redis7, Redis8, RedisServer, Valkey8};
 use tidings::conformance::{InMemory, workers};
