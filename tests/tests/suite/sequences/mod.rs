@@ -7,7 +7,7 @@ mod watermill;
 /// Makes a module of tests for each place.
 macro_rules! everywhere {
     ($($case:ident)+) => {
-        everywhere!(@memory InProcess::start().await; $($case)+);
+        everywhere!(@memory InProcess::start(); $($case)+);
         everywhere!(@redis_7_0 OnServer::start(Kind::Redis7).await; $($case)+);
         everywhere!(@redis_8_0 OnServer::start(Kind::Redis8).await; $($case)+);
     };

@@ -1,5 +1,7 @@
 //! Payloads that JSON libraries get wrong, over a stream and back, and those of others'. Each case says its row.
 
+#![allow(clippy::option_option, reason = "one of the cases is about it")]
+
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime};

@@ -30,7 +30,7 @@ pub(super) trait Place: Sized + Send + Sync + 'static {
 pub(super) struct InProcess(Memory);
 
 impl InProcess {
-    pub(super) async fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self(Memory::new())
     }
 }

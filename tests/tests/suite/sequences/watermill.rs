@@ -320,7 +320,7 @@ async fn publish_subscribe_in_order<P: Place>(place: P) {
         });
     }
     let (mut tail, mut following) = (stream.tail(Start::Earliest), consumer.tail(false));
-    let (mut tailed, mut followed) = ([0; KEYS as usize], [0; KEYS as usize]);
+    let (mut tailed, mut followed) = ([0; 16], [0; 16]);
     within("all in order", async {
         for _ in 0..KEYS * 63 {
             for (delivery, next) in [(tail.receive().await, &mut tailed), (following.receive().await, &mut followed)] {
