@@ -248,7 +248,13 @@ impl Error {
 
     pub(crate) fn of_backend(failed: BackendError, operation: Operation) -> Self {
         let error = Self::new(failed.kind, operation).outcome_of(failed.outcome);
+        // What these kinds mean is in the backend's words alone, so they aren't left to the sources.
+        let told = matches!(
+            failed.kind,
+            ErrorKind::Absent | ErrorKind::Conflict | ErrorKind::Unsupported | ErrorKind::Exhausted
+        );
         match failed.source {
+            Some(source) if told => error.detail(source.to_string()),
             Some(source) => error.source_of(source),
             None => error,
         }
@@ -399,7 +405,7 @@ impl fmt::Display for Error {
             ErrorKind::Forbidden => f.write_str("the server refused the credentials or the right")?,
             ErrorKind::Unsupported => f.write_str("unsupported")?,
             ErrorKind::Absent => f.write_str("it isn't there")?,
-            ErrorKind::Conflict => f.write_str("it exists otherwise")?,
+            ErrorKind::Conflict => f.write_str("something stands against it")?,
             ErrorKind::Trimmed { certain: true } => f.write_str("records were removed before they were read")?,
             ErrorKind::Trimmed { certain: false } => {
                 f.write_str("records may have been removed before they were read")?;

@@ -51,18 +51,22 @@ impl<K, T> Append<K, T> {
     pub fn id(mut self, id: impl Into<String>) -> Self {
         let id = id.into();
         if id.is_empty() || id.len() > MOST_ID_BYTES || id.chars().any(char::is_control) {
-            let problem = format!(
-                "the id has {} bytes or a control character; give 1 to {MOST_ID_BYTES} bytes of text",
-                id.len()
-            );
-            self.problems.push(problem);
+            let what = if id.chars().any(char::is_control) {
+                "holds a control character".to_owned()
+            } else {
+                format!("has {} bytes", id.len())
+            };
+            self.problems.push(format!("the id {what}; give 1 to {MOST_ID_BYTES} bytes of text"));
         }
         self.id = Some(id);
         self
     }
 
-    /// Adds a header of the caller's own: the name in `[a-z0-9]{1,20}` and none of the library's, the value without
-    /// control characters.
+    /// Adds a header of the caller's own: the name in `[a-z0-9]{1,20}`, as `CloudEvents` has it, the value without control
+    /// characters.
+    ///
+    /// These names are the library's: `specversion`, `id`, `source`, `type`, `time`, `partitionkey`, `traceparent`,
+    /// `tracestate`, `tenant`, `attempt`, `data`, `datacontenttype`, `subject`.
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
         let value = value.into();
         match self.headers.problem(name, &value) {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// Opaque and ordered within a partition; positions of two partitions don't compare. It prints as `partition:offset`,
 /// where an offset of two halves (a Redis id) is `high-low`, parses back from that, and serializes as that text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Position {
     partition: u32,
     offset: u128,
@@ -63,10 +63,17 @@ impl fmt::Display for Position {
     }
 }
 
+/// As it prints, which is what the broker's own tools show.
+impl fmt::Debug for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// A text that isn't a position or a list of positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not {0}; write `partition:offset` or `partition:high-low` in decimal, several joined by commas")]
-pub struct PositionError(&'static str);
+#[error("not {0}; write `partition:offset` or `partition:high-low` in decimal{1}")]
+pub struct PositionError(&'static str, &'static str);
 
 impl FromStr for Position {
     type Err = PositionError;
@@ -82,7 +89,7 @@ impl FromStr for Position {
             // Leading zeros and signs would make two texts of one position.
             (position.to_string() == text).then_some(position)
         };
-        parsed().ok_or(PositionError("a position"))
+        parsed().ok_or(PositionError("a position", ""))
     }
 }
 
@@ -162,7 +169,7 @@ impl FromStr for Positions {
     type Err = PositionError;
 
     fn from_str(text: &str) -> Result<Self, PositionError> {
-        let wrong = PositionError("a list of positions, at most one a partition");
+        let wrong = PositionError("a list of positions, at most one a partition", ", joined by commas");
         let mut positions = Self::new();
         for position in text.split(',').filter(|_| !text.is_empty()) {
             let position: Position = position.parse().map_err(|_| wrong)?;

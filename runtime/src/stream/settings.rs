@@ -134,6 +134,7 @@ impl From<Positions> for Start {
     }
 }
 
+/// In a stream of several partitions the others are read from their first record: keep [`Positions`] there.
 impl From<Position> for Start {
     fn from(position: Position) -> Self {
         Self::After(position.into())
@@ -166,7 +167,8 @@ pub struct PendingEntry {
     pub position: Position,
     /// Who has it.
     pub consumer: String,
-    /// How long since it was delivered or kept from being claimed.
+    /// How long since it was delivered or kept from being claimed. One that was given back counts as idle for as long as
+    /// the backend can say, which is years.
     pub idle: Duration,
     /// How often it was delivered.
     pub attempt: u32,

@@ -20,6 +20,8 @@ pub(super) struct Lanes {
     busy: HashMap<Bytes, VecDeque<Stored>>,
     /// Lanes of which something failed.
     paused: HashSet<Lane>,
+    /// What was taken out because its lane is paused.
+    refused: Vec<Position>,
     records: usize,
     bytes: usize,
     /// Whether one taker takes all, so that nothing can overtake.
@@ -40,9 +42,10 @@ impl Lanes {
         Self { alone: takers == 1, ..Self::default() }
     }
 
-    /// Adds a delivery behind the others, unless its lane is paused.
+    /// Adds a delivery behind the others, or refuses it where its lane is paused.
     pub(super) fn push(&mut self, stored: Stored) -> bool {
         if !self.paused.is_empty() && self.is_paused(&stored) {
+            self.refused.push(stored.position);
             return false;
         }
         self.records += 1;
@@ -58,6 +61,7 @@ impl Lanes {
         {
             if !self.paused.is_empty() && self.is_paused(&stored) {
                 self.forget(&stored);
+                self.refused.push(stored.position);
                 continue;
             }
             if let Some(key) = stored.record.key.as_ref().filter(|_| !self.alone) {
@@ -93,6 +97,11 @@ impl Lanes {
     /// Handles nothing more of a lane.
     pub(super) fn pause(&mut self, lane: Lane) {
         self.paused.insert(lane);
+    }
+
+    /// Takes the positions of what was refused: it is pending, and nothing here will handle it.
+    pub(super) fn take_refused(&mut self) -> Vec<Position> {
+        std::mem::take(&mut self.refused)
     }
 
     pub(super) fn paused(&self) -> usize {
@@ -214,6 +223,8 @@ mod tests {
         done(&mut lanes, "a");
         assert_eq!(take(&mut lanes, 9), [4]);
         assert!(!lanes.push(stored(5, "a")));
+        assert_eq!(lanes.take_refused().iter().map(|position| position.offset()).collect::<Vec<_>>(), [2, 3, 5]);
+        assert_eq!(lanes.take_refused(), []);
         assert_eq!((lanes.records(), lanes.bytes()), (0, 0));
     }
 

@@ -32,8 +32,9 @@ use settings::Settings;
 /// key: its broker spreads the entries.
 ///
 /// A delivery whose handler fails, panics or passes the [deadline](Self::deadline), or that can't be decoded, stays
-/// unsettled: nothing more of its key is handled by this worker, and [`on_notice`](Self::on_notice) tells it. Another
-/// worker, or this one after a restart, gets it again.
+/// unsettled: nothing more of its key is handled by this worker, and [`on_notice`](Self::on_notice) tells it. It isn't
+/// tried again here until the worker is restarted, so retry what may pass within the handler. Another worker gets it
+/// once it has been idle for [`claim_after`](Self::claim_after), and what came behind it of its key at once.
 ///
 /// It survives the loss of its connection, group and stream: it backs off, makes the group anew where it has to, at the
 /// highest position up to which everything is known to be acknowledged, and tells the [`Gap`]. A stream that is gone
@@ -50,6 +51,8 @@ pub struct Worker<T: StreamSpec, B: AckGroups, S = ()> {
     stop: Option<Stop>,
     notice: Option<Notified>,
     gap: Option<OnGap<S>>,
+    /// Whether a gap callback was set for a state that was replaced.
+    gap_dropped: bool,
 }
 
 type Notified = Arc<dyn Fn(WorkerNotice<'_>) + Send + Sync>;
@@ -101,6 +104,39 @@ pub enum WorkerNotice<'a> {
     },
 }
 
+impl fmt::Display for WorkerNotice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, positions: &[Position]| {
+            const SHOWN: usize = 8;
+            for (index, position) in positions.iter().take(SHOWN).enumerate() {
+                write!(f, "{}`{position}`", if index == 0 { "" } else { ", " })?;
+            }
+            if positions.len() > SHOWN { write!(f, " and {} more", positions.len() - SHOWN) } else { Ok(()) }
+        };
+        match self {
+            Self::Ready => f.write_str("ready"),
+            Self::Interrupted { error } => write!(f, "interrupted: {error}"),
+            Self::Failed { error, attempts } => write!(f, "attempt {attempts} failed: {error}"),
+            Self::Gap(gap) => gap.fmt(f),
+            Self::Unsettled { position, attempt, error } => {
+                write!(f, "`{position}` stays unsettled at attempt {attempt}, and its key is paused: {error}")
+            }
+            Self::Lost { positions } => {
+                f.write_str("removed from the stream while pending: ")?;
+                list(f, positions)
+            }
+            Self::Claimed { positions } => {
+                f.write_str("claimed: ")?;
+                list(f, positions)
+            }
+            Self::TakenOver { positions } => {
+                f.write_str("claimed by another consumer: ")?;
+                list(f, positions)
+            }
+        }
+    }
+}
+
 impl<T: StreamSpec, B: AckGroups> AckGroup<T, B> {
     /// Makes a worker, the consumer of this name. A stable name finds its own pending entries again after a restart, and
     /// keeps the number of consumers bounded; two workers at once need two names.
@@ -144,6 +180,7 @@ impl<T: StreamSpec, B: AckGroups> AckGroup<T, B> {
             stop: None,
             notice: None,
             gap: None,
+            gap_dropped: false,
         }
     }
 }
@@ -203,10 +240,11 @@ impl<T: StreamSpec, B: AckGroups, S> Worker<T, B, S> {
         self
     }
 
-    /// Gives the state that each call of the handler gets a clone of. Call it before [`on_gap`](Self::on_gap).
+    /// Gives the state that each call of the handler gets a clone of. Call it before [`on_gap`](Self::on_gap), whose
+    /// callback gets it too; the other way round, running it is `Invalid`.
     pub fn with<N>(self, state: N) -> Worker<T, B, N> {
-        let Self { group, name, settings, state: _, stop, notice, gap: _ } = self;
-        Worker { group, name, settings, state, stop, notice, gap: None }
+        let Self { group, name, settings, state: _, stop, notice, gap, gap_dropped } = self;
+        Worker { group, name, settings, state, stop, notice, gap: None, gap_dropped: gap_dropped || gap.is_some() }
     }
 
     /// Stops the worker when the token is pulled: it takes nothing new, lets the handlers under way finish, acknowledges
@@ -230,6 +268,7 @@ impl<T: StreamSpec, B: AckGroups, S> Worker<T, B, S> {
         GapFuture: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
         self.gap = Some(Box::new(move |told, state| Box::pin(gap(told, state))));
+        self.gap_dropped = false;
         self
     }
 }

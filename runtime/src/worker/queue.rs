@@ -181,6 +181,11 @@ impl Queue {
         (!taken.is_empty()).then_some(true)
     }
 
+    /// Takes the positions of what is pending and won't be handled here, since its lane is paused.
+    pub(super) fn take_refused(&self) -> Vec<Position> {
+        lock(&self.state).lanes.take_refused()
+    }
+
     /// Pauses the lane of something that failed, and says how many lanes are paused.
     pub(super) fn pause(&self, failed: &Stored) -> usize {
         let mut state = lock(&self.state);

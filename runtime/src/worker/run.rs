@@ -87,7 +87,12 @@ where
     }
 
     async fn drive<H: Handler<T>>(self, handler: H) -> Result<Ended, Error> {
-        let problems = self.settings.problems();
+        let mut problems = self.settings.problems();
+        if self.gap_dropped {
+            problems.push(
+                "`with` was called after `on_gap`, whose callback is gone with the state; call it before".to_owned(),
+            );
+        }
         if !problems.is_empty() {
             return Err(self.group.error(ErrorKind::Invalid, Operation::Work).detail(problems.join("; ")));
         }
@@ -456,9 +461,11 @@ where
             if self.is_stopped() {
                 return std::future::pending().await;
             }
+            self.give_back_refused().await?;
             self.room().await;
             page = self.history(Some(last)).await?;
         }
+        self.give_back_refused().await?;
         let (client, group) = (self.stream.client(), &self.worker.group.bound.address);
         let idle = self.worker.settings.claim_after;
         // Spread, so that workers that start together don't claim together, and uneven, so that of several it isn't
@@ -471,11 +478,15 @@ where
             if now >= claim_at {
                 let claimed = self.again(B::claim(client, group, &self.worker.name, idle, max)).await?;
                 let is_full = claimed.records.len() + claimed.lost.len() >= max;
-                if !claimed.records.is_empty() {
-                    let positions: Vec<_> = claimed.records.iter().map(|stored| stored.position).collect();
+                let mut positions: Vec<_> = claimed.records.iter().map(|stored| stored.position).collect();
+                self.redelivered(claimed);
+                let refused = self.give_back_refused().await?;
+                positions.retain(|position| !refused.contains(position));
+                if !positions.is_empty() {
                     self.notice(WorkerNotice::Claimed { positions: &positions });
                 }
-                self.redelivered(claimed);
+                // What was given back can be claimed at once, which would go on for ever.
+                let is_full = is_full && !positions.is_empty();
                 if self.is_stopped() {
                     return std::future::pending().await;
                 }
@@ -489,7 +500,18 @@ where
             let records = self.operate(reading).await?;
             self.measure(&records);
             self.queue.push(records, false);
+            self.give_back_refused().await?;
         }
+    }
+
+    /// Gives back what nothing here will handle, since its key is paused: another worker may be able to.
+    async fn give_back_refused(&self) -> Result<HashSet<Position>, Error> {
+        let refused = self.queue.take_refused();
+        for part in refused.chunks(self.page()) {
+            let (client, group) = (self.stream.client(), &self.worker.group.bound.address);
+            self.operate(B::release(client, group, &self.worker.name, part)).await?;
+        }
+        Ok(refused.into_iter().collect())
     }
 
     /// Takes a page of redelivered entries in, and returns the last; `None` of an empty page.

@@ -161,6 +161,31 @@ async fn a_failure_pauses_its_key_and_stays_unsettled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_it_wont_handle_goes_to_others_and_counts_no_attempt() {
+    let bench = Bench::start().await;
+    bench.append([0, 10, 20]).await;
+    let broken = bench.worker("broken").claim_after(Duration::from_secs(1));
+    let broken = tokio::spawn(broken.run(async |_, _| Err("broken".into())));
+    while bench.noticed("unsettled") == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Long enough that it has come upon its own again and again.
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!((bench.noticed("unsettled"), bench.noticed("claimed")), (1, 0));
+    let attempts: Arc<Mutex<Vec<(u32, u32)>>> = Arc::default();
+    let noted = attempts.clone();
+    let sound = bench.worker("sound").claim_after(Duration::from_secs(1)).run(move |delivery, bench| {
+        noted.lock().unwrap().push((delivery.value().unwrap().number, delivery.attempt()));
+        note(delivery, bench, 3)
+    });
+    sound.await.unwrap();
+    broken.await.unwrap().unwrap();
+    let mut attempts = attempts.lock().unwrap().clone();
+    attempts.sort_unstable();
+    assert_eq!(attempts, [(0, 2), (10, 1), (20, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn too_many_paused_keys_end_the_worker() {
     let bench = Bench::start().await;
     bench.append(0..10).await;
@@ -295,6 +320,8 @@ async fn a_group_that_was_never_there_is_an_error() {
     let failed = group.worker("a").concurrency(0).read_ahead(0).run(async |_, ()| Ok(())).await.unwrap_err();
     let text = failed.to_string();
     assert!(text.contains("`concurrency` is 0") && text.contains("`read_ahead` is 0"), "{text}");
+    let failed = group.worker("a").on_gap(async |_, ()| Ok(())).with(1).run(async |_, _| Ok(())).await.unwrap_err();
+    assert!(failed.to_string().contains("`on_gap`"), "{failed}");
     let failed = group.worker("No Name").run(async |_, ()| Ok(())).await.unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::Invalid);
 }
