@@ -366,9 +366,8 @@ impl<B: AckGroups> Crew<B> {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        if tokio::time::timeout(PATIENCE, look).await.is_err() {
-            panic!("{}: {what}: pending is {:?}, not {expected:?}", self.rule.0, lock(&last));
-        }
+        let seen = tokio::time::timeout(PATIENCE, look).await;
+        assert!(seen.is_ok(), "{}: {what}: pending is {:?}, not {expected:?}", self.rule.0, lock(&last));
     }
 
     /// The number that stands at a position.

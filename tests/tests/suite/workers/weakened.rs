@@ -239,7 +239,7 @@ weaknesses! {
     hides_an_interruption fails worker_gap, "worker-gap" {}
     hangs_in_close fails worker_close, "worker-close" {
         async fn close(_: &Client) {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
