@@ -5,6 +5,7 @@ use redis::Value;
 use super::fault::Fault;
 use super::link::Link;
 use super::settings::Settings;
+use super::streams::{self, Nodes};
 use super::url::Endpoint;
 use crate::capability::{Checked, Host, Wanted};
 use crate::error::ErrorKind;
@@ -38,7 +39,7 @@ pub(super) const PLAIN: Needs = Needs {
     ],
 };
 
-pub(super) async fn check(
+pub(super) async fn check<N: Nodes>(
     settings: &Settings,
     endpoint: &Endpoint,
     host: &Host,
@@ -65,15 +66,18 @@ pub(super) async fn check(
             Err(fault) => return Err(fault),
         }
     }
-    if !rights(&mut link, wanted, needs, &mut checked.problems).await? {
+    if !rights::<N>(&mut link, wanted, needs, &mut checked.problems).await? {
         checked.unchecked.push("the rights; grant `+acl|whoami +acl|dryrun`".to_owned());
     }
-    sizes(&mut link, host, &mut checked).await?;
+    sizes(&mut link, host, wanted, &mut checked).await?;
+    if !wanted.streams.is_empty() {
+        streams::check::eviction(&mut link, &mut checked).await?;
+    }
     Ok(checked)
 }
 
 /// What the user may not ask for, or the server doesn't know, is unknown.
-fn allowed(answer: Result<Value, Fault>) -> Result<Option<Value>, Fault> {
+pub(super) fn allowed(answer: Result<Value, Fault>) -> Result<Option<Value>, Fault> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(fault) if matches!(fault.kind, ErrorKind::Refused | ErrorKind::Forbidden) => Ok(None),
@@ -92,8 +96,13 @@ fn server(info: &str) -> (&'static str, Option<&str>) {
     }
 }
 
-/// Asks for each topic whether the user may publish, subscribe and unsubscribe. Says no where that can't be asked.
-async fn rights(link: &mut Link, wanted: &Wanted, needs: &Needs, problems: &mut Vec<String>) -> Result<bool, Fault> {
+/// Asks for each topic and each stream what the user may not do. Says no where that can't be asked.
+async fn rights<N: Nodes>(
+    link: &mut Link,
+    wanted: &Wanted,
+    needs: &Needs,
+    problems: &mut Vec<String>,
+) -> Result<bool, Fault> {
     let Some(user) = allowed(link.ask(&["ACL", "WHOAMI"]).await)?.map(|user| text(&user)) else { return Ok(false) };
     // What has to be granted besides, where a problem with subscribing doesn't say so already.
     let mut besides: Vec<&str> = Vec::new();
@@ -137,7 +146,7 @@ async fn rights(link: &mut Link, wanted: &Wanted, needs: &Needs, problems: &mut 
             problems.push(format!("the user may not {command}; grant it `+{}`", command.to_lowercase()));
         }
     }
-    Ok(true)
+    streams::check::rights::<N>(link, &user, &wanted.streams, problems).await
 }
 
 /// Asks whether the user may do this on one of the channels at least, or at all. `None` where that can't be asked.
@@ -164,24 +173,29 @@ async fn may(
 }
 
 /// Compares what may be published with what the server takes.
-async fn sizes(link: &mut Link, host: &Host, checked: &mut Checked) -> Result<(), Fault> {
+async fn sizes(link: &mut Link, host: &Host, wanted: &Wanted, checked: &mut Checked) -> Result<(), Fault> {
     const SETTING: &str = "proto-max-bulk-len";
     let value = match allowed(link.ask(&["CONFIG", "GET", SETTING]).await)? {
         Some(Value::Map(pairs)) => pairs.first().map(|(_, value)| text(value)),
         _ => None,
     };
-    let wanted = host.limits().publish_bytes;
-    match value.and_then(|value| value.parse::<usize>().ok()) {
-        None => checked.unchecked.push("the largest payload; grant `+config|get`".to_owned()),
-        Some(largest) if largest < wanted => checked.problems.push(format!(
-            "the server takes {largest} bytes and `publish_bytes` is {wanted}; raise `{SETTING}` or lower the limit"
-        )),
-        Some(_) => {}
+    let Some(largest) = value.and_then(|value| value.parse::<usize>().ok()) else {
+        checked.unchecked.push("the largest payload; grant `+config|get`".to_owned());
+        return Ok(());
+    };
+    let limits = host.limits();
+    let appended = ("append_bytes", limits.append_bytes, !wanted.streams.is_empty());
+    for (name, most, _) in [("publish_bytes", limits.publish_bytes, true), appended].iter().filter(|(.., used)| *used) {
+        if largest < *most {
+            checked.problems.push(format!(
+                "the server takes {largest} bytes and `{name}` is {most}; raise `{SETTING}` or lower the limit"
+            ));
+        }
     }
     Ok(())
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => text.clone(),

@@ -169,6 +169,9 @@ fn meaning(code: &str, details: &str, command: &str) -> (ErrorKind, &'static str
         "ERR" if details.contains("exhausted the last possible ID") || details.contains("equal or smaller") => {
             (ErrorKind::Exhausted, "the stream's last id is the last there can be; start another stream")
         }
+        "ERR" if details.contains("ACL failure in script") || details.contains("user executing the script") => {
+            (ErrorKind::Forbidden, "the user may not do what the script does; `Broker::check` tells what to grant")
+        }
         "ERR" if command == "SELECT" => (ErrorKind::Forbidden, "it has no database of that number"),
         "ERR" if command == "CLUSTER SLOTS" => refused("it isn't a cluster's node; use `Redis` for a single server"),
         "ERR" if command == "WAITAOF" => {
@@ -191,6 +194,7 @@ fn no_right(command: &str) -> String {
         "PUBLISH" | "SPUBLISH" | "SUBSCRIBE" | "SSUBSCRIBE" => " and the channel",
         // Redis compares the two as texts.
         "PSUBSCRIBE" => " and the very pattern (each prefix needs its own `&address.prefix.*`, or `allchannels`)",
+        _ if command.starts_with('X') || command.starts_with("EVAL") => " and the key",
         _ => "",
     };
     format!("the server answered NOPERM to {command}; grant `+{right}`{channel}")

@@ -24,7 +24,7 @@ use settings::Settings;
 use streams::{Node, Nodes, Waiting};
 use subscriber::{RedisSubscription, Route, Subscriber, Words};
 
-/// Topics over one Redis (7.0 or later) or Valkey server.
+/// Topics and streams over one Redis (7.0 or later) or Valkey server.
 ///
 /// A channel is a Redis channel of the same name, a payload its message, so other programs can take part. A broker has
 /// at most two connections, opened when they are needed: one on which it publishes what many callers have waiting at
@@ -33,6 +33,22 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// connection, and the next operation opens another; while it isn't driven, what waits for the connection waits too.
 ///
 /// Use [`RedisCluster`](super::RedisCluster) for a cluster.
+///
+/// # Streams
+///
+/// Each partition of a stream is a Redis stream `{<address>.p<n>}:log`, whose entries have the fields that
+/// `docs/wire.md` names, and an ack group is a consumer group on each of them.
+/// The settings are in the hash `{<address>}:meta`. A stream at an address of its own is that key: one partition, and where
+/// it has no settings beside it, those by default. Fields of others' that are no attribute are left out when they are read.
+///
+/// Appends go out as publishes do, on one connection; those that wait for replicas (`WAIT`) or the disk (`WAITAOF`) on one
+/// of their own. `Durability::Fsync` is confirmed where the server writes its append-only file to the disk by itself:
+/// `appendfsync no` leaves that to the system, so that it fails with `Timeout`. Settlements and short reads have a
+/// connection each, and a read that waits has one of its own while it lasts: at most as many as `subscriptions`, and the
+/// next is `Overloaded`.
+///
+/// Ids of appends are remembered in `{<address>}:ids` and `{<address>}:ids:times`. An entry is trimmed by whole nodes of
+/// the server's tree; what was given back is idle since 1970.
 ///
 /// # Rights
 ///
@@ -43,6 +59,15 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// with the user's channel patterns as text: `&address.*` grants every key and no prefix, so each prefix needs its own
 /// `&address.eu.*`, or the user `allchannels`. [`Broker::check`](crate::Broker::check) asks for every key alone, since it
 /// can't know the prefixes; it reads by `+info +acl|whoami +acl|dryrun +config|get`, and reports what it couldn't read.
+///
+/// For streams a user needs the keys `~{address.p*` and `~{address}:*` (`~address` for a stream at an address of its own) and
+///
+/// | to | |
+/// |---|---|
+/// | append | `+hgetall +xadd`, with retention `+xtrim`, with ids `+evalsha +eval +exists +time +zscore +zadd +zrangebyscore +zrem +hset +hget +hdel`, with durability `+wait` or `+waitaof` |
+/// | read | `+hgetall +xrange +xread +xinfo\|stream +client\|unblock +evalsha +eval` |
+/// | consume in a group | that of reading, and `+xreadgroup +xack +xpending +xclaim +xautoclaim +xrevrange +xinfo\|groups +time` |
+/// | ensure and delete | `+type +exists +hset +xgroup +xtrim +unlink` |
 ///
 /// Without `+unsubscribe` a channel that nobody listens to any more goes on being sent, and isn't delivered, until the
 /// connection ends.
@@ -135,8 +160,9 @@ impl Backend for Redis {
 
     async fn check(client: &RedisClient, wanted: Wanted) -> Result<Checked, BackendError> {
         let endpoint = &client.settings.address.endpoint;
-        let checking =
-            async { Ok(check::check(&client.settings, endpoint, &client.host, &wanted, &check::PLAIN).await?) };
+        let checking = async {
+            Ok(check::check::<RedisClient>(&client.settings, endpoint, &client.host, &wanted, &check::PLAIN).await?)
+        };
         client.host.within(Outcome::NotApplied, checking).await
     }
 

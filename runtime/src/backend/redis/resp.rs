@@ -167,9 +167,8 @@ impl<'a> Cursor<'a> {
         match self.line()? {
             (b'*' | b'~' | b'>', digits) => count(digits),
             (b'%', digits) => Ok(count(digits)?.map(|pairs| pairs.saturating_mul(2))),
-            (b'_', _) => Ok(None),
             // A text's place may be empty too.
-            (b'$', b"-1") => Ok(None),
+            (b'_', _) | (b'$', b"-1") => Ok(None),
             _ => Err(Fault::malformed()),
         }
     }
@@ -235,20 +234,16 @@ impl<'a> Cursor<'a> {
         let before = self.at;
         let (kind, rest) = self.line()?;
         Ok(match kind {
-            b'$' | b'=' => match count(rest)? {
-                None => Value::Nil,
-                Some(_) => {
-                    self.at = before;
-                    let bytes = self.bytes()?;
-                    // A verbatim text begins with its format: `txt:`.
-                    Value::Text(if kind == b'=' { bytes.slice(bytes.len().min(4)..) } else { bytes })
-                }
-            },
-            b'+' => Value::Text(self.frame.slice_ref(rest)),
+            b'$' | b'=' if count(rest)?.is_some() => {
+                self.at = before;
+                let bytes = self.bytes()?;
+                // A verbatim text begins with its format: `txt:`.
+                Value::Text(if kind == b'=' { bytes.slice(bytes.len().min(4)..) } else { bytes })
+            }
+            b'$' | b'_' => Value::Nil,
+            b'+' | b',' | b'(' => Value::Text(self.frame.slice_ref(rest)),
             b':' => Value::Number(signed(rest).ok_or_else(Fault::malformed)?),
             b'#' => Value::Number(i64::from(rest == b"t")),
-            b'_' => Value::Nil,
-            b',' | b'(' => Value::Text(self.frame.slice_ref(rest)),
             b'-' => Value::Refused(self.frame.slice_ref(rest)),
             b'!' => {
                 let length = count(rest)?.ok_or_else(Fault::malformed)?;
@@ -329,3 +324,6 @@ impl Value {
             .map(|[_, value]| value)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,15 @@
 
 use std::time::SystemTime;
 
-use tidings::{Append, Delivery, Durability, Position, Positions, Start, Stream, StreamSettings, stream_spec};
+use tidings::{AckGroup, Append, Delivery, Durability, Position, Positions, Start, Stream, StreamSettings, stream_spec};
 
 use super::*;
 
 mod appends;
+mod cases;
 mod cluster;
+mod rights;
+mod specifics;
 
 /// Longer than anything takes that is waited for.
 const WAIT: Duration = Duration::from_secs(10);
@@ -42,7 +45,16 @@ fn numbers<'a>(deliveries: impl IntoIterator<Item = &'a Delivery<Entry>>) -> Vec
     deliveries.into_iter().map(|delivery| delivery.value().unwrap().number).collect()
 }
 
-#[allow(dead_code)]
 fn log(stream: &Stream<Entry, Redis>) -> String {
     format!("{{{}.p0}}:log", stream.address())
+}
+
+/// Waits until so many of the server's clients wait for a stream.
+async fn blocked(server: &Server, count: usize) {
+    tidings_tests::harness::eventually(format!("{count} clients wait"), || async {
+        let info = server.command(&["INFO", "clients"]).await.text();
+        let blocked = info.lines().find_map(|line| line.strip_prefix("blocked_clients:")).map(str::trim);
+        if blocked == Some(&*count.to_string()) { Ok(()) } else { Err(format!("{blocked:?}")) }
+    })
+    .await;
 }

@@ -340,7 +340,8 @@ impl Nodes for RedisClusterClient {
     }
 
     async fn owner(&self, slot: u16) -> Result<Arc<streams::Node>, Fault> {
-        Self::owner(self, slot).await.map(|node| node.streams.clone())
+        // In a box: it is large and rare, and would be part of every operation.
+        Box::pin(Self::owner(self, slot)).await.map(|node| node.streams.clone())
     }
 
     fn redirected(&self, fault: &Fault, from: &streams::Node) -> Option<Arc<streams::Node>> {

@@ -25,15 +25,21 @@ fn failed(fault: Fault) -> BackendError {
     BackendError::from(Fault { text: text.into(), ..fault })
 }
 
-/// Topics over a Redis (7.0 or later) or Valkey cluster, on sharded channels.
+/// Topics on sharded channels and streams over a Redis (7.0 or later) or Valkey cluster.
 ///
 /// A message goes to the node that has its channel's slot, and not to the others, so the load spreads; in exchange there
 /// are no pattern subscriptions and no count of those who heard. A broker has at most two connections to each node: one
 /// to publish and one for subscriptions. When a slot moves, the subscriptions to its channels end with `Disconnected`,
 /// and the next ones find the new owner.
 ///
+/// A stream's partitions lie as on a single server, each on the node that has its slot. Here a command can name one
+/// partition alone, so a read that waits has a connection for each of them while it lasts; beyond 16 partitions it waits for
+/// some and looks at all of them every 100 ms. Ids of appends are remembered in `{<address>.p<n>}:ids`, for each partition.
+/// While a slot is on its way to another node, what is asked of its partition is `Refused`.
+///
 /// A user needs `+cluster|slots`; to publish `+spublish`; to subscribe `+ssubscribe +sunsubscribe +ping`; and the
-/// channels, `&address` for a topic without a key and `&address.*` for one with a key.
+/// channels, `&address` for a topic without a key and `&address.*` for one with a key. For streams it needs what
+/// [`Redis`](super::Redis) says.
 #[derive(Clone)]
 pub struct RedisCluster {
     settings: Settings,
@@ -129,7 +135,9 @@ impl Backend for RedisCluster {
         let checking = async {
             let mut last = Fault::unreachable("the cluster has no node");
             for seed in &client.seeds {
-                match check::check(&client.settings, seed, &client.host, &wanted, &check::SHARDED).await {
+                match check::check::<RedisClusterClient>(&client.settings, seed, &client.host, &wanted, &check::SHARDED)
+                    .await
+                {
                     Ok(checked) => return Ok(checked),
                     Err(fault) => last = fault,
                 }

@@ -107,7 +107,7 @@ impl<R: Answer> Queue<R> {
             let fault = Fault::unreachable("the connection's task ended");
             let replies = Replies { batch, expected: 0, words: Vec::new(), received: Vec::new(), fault, confirm: None };
             let bytes = self.spares.pop().unwrap_or_default();
-            self.waiting.push_back(Pending { bytes, replies, arrived: Instant::now(), sealed: false });
+            self.waiting.push_back(Pending { bytes, replies, sealed: false, arrived: Instant::now() });
         }
         let pending = self.waiting.back_mut().expect("a batch with room was just pushed");
         command.write(&mut pending.bytes);
@@ -129,7 +129,7 @@ impl<R: Answer> Queue<R> {
     /// Puts a batch of which nothing was sent back in its place.
     pub(super) fn put_back(&mut self, bytes: Vec<u8>, replies: Replies<R>, arrived: Instant) {
         let sealed = replies.confirm.is_some();
-        self.waiting.push_front(Pending { bytes, replies, arrived, sealed });
+        self.waiting.push_front(Pending { bytes, replies, sealed, arrived });
     }
 
     pub(super) fn drain(&mut self) -> VecDeque<Pending<R>> {

@@ -67,8 +67,11 @@ pub(super) struct Confirm<R> {
     /// Says why a connection can't be used for this, before anything is sent on it.
     pub(super) greeting: Option<Packed>,
     pub(super) command: Packed,
-    pub(super) check: Box<dyn Fn(&R) -> Result<(), Fault> + Send + Sync>,
+    pub(super) check: Check<R>,
 }
+
+/// Says what is wrong with a confirmation.
+pub(super) type Check<R> = Box<dyn Fn(&R) -> Result<(), Fault> + Send + Sync>;
 
 /// A connection to one node, opened by the first command. Dropping it closes the connection.
 pub(super) struct Pipeline<R: Answer> {

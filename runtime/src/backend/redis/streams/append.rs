@@ -1,18 +1,20 @@
 //! Appending.
 
 use bytes::{Buf as _, BytesMut};
+use tokio::time::Instant;
 
 use super::super::fault::{Code, Fault};
 use super::super::link::header;
 use super::super::pipeline::{Answer, Command};
 use super::super::resp::{self, Cursor};
-use super::Nodes;
 use super::layout::{Layout, Part, StreamState, absent, millis, state, word};
 use super::node::{Doubt, Node};
 use super::record;
 use super::scripts::{APPEND_ONCE, Script};
-use super::send::{send_all, send_by};
+use super::send::{by, send_all, send_by};
+use super::{Nodes, packed};
 use crate::capability::{Record, StreamAddress};
+use crate::error::Outcome;
 use crate::stream::{Durability, Position, Receipt};
 
 /// What an append is answered with, or what stands behind it.
@@ -95,9 +97,13 @@ impl Command for Append<'_> {
         let words = 2 + if trim.is_some() { 3 } else { 0 } + 2 * fields;
         if self.is_once() {
             header(out, b'*', 9 + words);
-            APPEND_ONCE.words(self.whole).into_iter().for_each(|text| word(out, text));
+            for text in APPEND_ONCE.words(self.whole) {
+                word(out, text);
+            }
             word(out, b"3");
-            [&self.part.log, &self.part.ids, &self.part.times].into_iter().for_each(|key| word(out, key.as_bytes()));
+            for key in [&self.part.log, &self.part.ids, &self.part.times] {
+                word(out, key.as_bytes());
+            }
             if let Some(id) = &self.record.id {
                 id.with_text(|id| word(out, id.as_bytes()));
             }
@@ -127,23 +133,33 @@ pub(in super::super) async fn append<N: Nodes>(
     durability: Durability,
 ) -> Result<Receipt, Fault> {
     let doubt = Doubt::new(nodes);
+    let deadline = Instant::now() + nodes.host().limits().timeout;
     let state = state(stream);
-    let layout = match state.held() {
-        Some(layout) => layout,
-        None => state.layout(nodes, stream).await?,
+    // With the settings known, the connection keeps the time.
+    let (layout, anew) = match state.held() {
+        Some(layout) => (layout, false),
+        None => (Box::pin(by(deadline, Outcome::NotApplied, state.layout(nodes, stream))).await?, true),
     };
     let part = state.part(&layout, record.key.as_ref());
     let oldest = state.oldest(&layout);
     let mut command = Append { state, layout: &layout, part, record: &record, oldest, whole: false };
     let lane = |node: &Node| node.appends(durability);
-    let mut reply = send_by(nodes, part.slot, lane, &command).await;
+    // What is large and rare is in a box: it would be part of every append.
+    let mut reply = if anew {
+        Box::pin(by(deadline, Outcome::Unknown, send_by(nodes, part.slot, lane, &command))).await
+    } else {
+        send_by(nodes, part.slot, lane, &command).await
+    };
     if matches!(&reply, Err(fault) if fault.code == Some(Code::UnknownScript)) {
         command.whole = true;
-        reply = send_by(nodes, part.slot, lane, &command).await;
+        reply = Box::pin(by(deadline, Outcome::Unknown, send_by(nodes, part.slot, lane, &command))).await;
     }
-    let receipt = receipt(state, part, reply);
+    let appended = receipt(state, part, reply);
+    if appended.is_ok() {
+        age(nodes, state, &layout, [part].into_iter());
+    }
     doubt.dispel();
-    receipt
+    appended
 }
 
 /// Appends several records, those of a partition in order.
@@ -175,7 +191,23 @@ pub(in super::super) async fn append_all<N: Nodes>(
         })
         .collect();
     let replies = send_all(nodes, |node| node.appends(durability), &commands).await;
+    age(nodes, state, &layout, commands.iter().map(|(_, command)| command.part));
     commands.iter().zip(replies).map(|((_, command), reply)| receipt(state, command.part, reply)).collect()
+}
+
+/// Removes what is too old, now and then, where records are counted too: an append can do only one of the two.
+fn age<'a, N: Nodes>(nodes: &N, state: &StreamState, layout: &Layout, parts: impl Iterator<Item = &'a Part>) {
+    /// The server goes over whole nodes of this many records.
+    const EVERY: usize = 64;
+    let (Some(_), Some(oldest)) = (layout.settings.max_len, state.oldest(layout)) else { return };
+    for part in parts {
+        if state.appended().is_multiple_of(EVERY)
+            && let Ok(Some(node)) = nodes.known(part.slot)
+        {
+            // Nobody waits for it: what isn't removed now is removed later.
+            node.control.post(&packed("XTRIM", &[&part.log, "MINID", "~", &oldest.to_string()]));
+        }
+    }
 }
 
 fn receipt(state: &StreamState, part: &Part, reply: Result<Appended, Fault>) -> Result<Receipt, Fault> {

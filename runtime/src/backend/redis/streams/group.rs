@@ -317,7 +317,9 @@ impl Reading<'_> {
                 }
             }
             if enough {
-                running.iter_mut().for_each(|(running, ..)| running.stop_waiting());
+                for (running, ..) in &mut running {
+                    running.stop_waiting();
+                }
             }
             if running.iter().all(|(.., answer)| answer.is_some()) { Poll::Ready(()) } else { Poll::Pending }
         })

@@ -1,6 +1,6 @@
 //! A stream's keys and settings, and what a client keeps of them.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -45,6 +45,7 @@ pub(super) struct StreamState {
     pub(super) known: Known,
     layout: Mutex<Option<Arc<Layout>>>,
     turn: AtomicU32,
+    appended: AtomicUsize,
     pub(super) clock: ServerClock,
 }
 
@@ -84,6 +85,7 @@ pub(super) fn state(stream: &StreamAddress) -> &StreamState {
         known: Known::new(stream.origin()),
         layout: Mutex::default(),
         turn: AtomicU32::new(0),
+        appended: AtomicUsize::new(0),
         clock: ServerClock { since: Instant::now(), at_since: AtomicU64::new(0) },
     })
 }
@@ -94,7 +96,8 @@ impl StreamState {
         if let Some(layout) = self.held() {
             return Ok(layout);
         }
-        let layout = Arc::new(read(nodes, stream).await?.ok_or_else(absent)?);
+        // In a box: it is large and rare, and would be part of every operation.
+        let layout = Arc::new(Box::pin(read(nodes, stream)).await?.ok_or_else(absent)?);
         *lock(&self.layout) = Some(layout.clone());
         Ok(layout)
     }
@@ -123,6 +126,11 @@ impl StreamState {
             None => self.turn.fetch_add(1, Ordering::Relaxed) % count,
         };
         &layout.parts[index as usize]
+    }
+
+    /// Counts appends.
+    pub(super) fn appended(&self) -> usize {
+        self.appended.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A number that is another each time, so that no partition always comes first.
@@ -154,9 +162,10 @@ impl Layout {
         let address = stream.text();
         let part = |index| {
             // Records of a cluster's stream lie with their partition; elsewhere ids are the whole stream's.
-            let (log, beside) = match stream.is_verbatim() {
-                true => (address.to_string(), format!("{{{address}}}")),
-                false => (format!("{{{address}.p{index}}}:log"), format!("{{{address}.p{index}}}")),
+            let (log, beside) = if stream.is_verbatim() {
+                (address.to_string(), format!("{{{address}}}"))
+            } else {
+                (format!("{{{address}.p{index}}}:log"), format!("{{{address}.p{index}}}"))
             };
             let beside = if N::APART { beside } else { format!("{{{address}}}") };
             let ids = format!("{beside}:ids");

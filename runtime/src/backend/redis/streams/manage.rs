@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use super::super::cluster::slot;
 use super::super::fault::Fault;
 use super::super::pipeline::Packed;
-use super::super::resp::Cursor;
+use super::super::resp::{Cursor, Value};
 use super::layout::{self, Layout, Part, meta, state};
 use super::node::Node;
 use super::scripts::{ENSURE, REMOVE_CONSUMER, TRIM};
@@ -166,7 +166,7 @@ async fn infos<N: Nodes>(nodes: &N, layout: &Layout) -> Result<Vec<Info>, Fault>
         let info = Cursor::new(&reply).value()?;
         let last = info.field("last-generated-id").ok_or_else(Fault::malformed)?.id()?;
         let first = match info.field("first-entry") {
-            Some(super::super::resp::Value::List(entry)) => entry.first().map(|id| id.id()).transpose()?,
+            Some(Value::List(entry)) => entry.first().map(Value::id).transpose()?,
             _ => None,
         };
         Ok(Info { last, first })

@@ -1,6 +1,7 @@
 //! Streams: records as entries of Redis streams, one for each partition.
 
 pub(super) mod append;
+pub(super) mod check;
 pub(super) mod group;
 pub(super) mod inspect;
 mod layout;
@@ -111,7 +112,7 @@ pub(super) fn admits(stream: &StreamAddress, durability: Durability) -> Result<(
 
 /// Implements the capabilities of streams for a backend whose client is [`Nodes`].
 ///
-/// Each operation's future is in a box: it is large, most of all a cluster's, and would make its caller's as large.
+/// Each operation's future is in a box, so that it doesn't make its caller's large, but an append's, which is small.
 macro_rules! streams {
     ($backend:ty, $client:ty, $failed:path) => {
         const _: () = {
@@ -149,7 +150,7 @@ macro_rules! streams {
                     record: Record,
                     durability: Durability,
                 ) -> Result<Receipt, BackendError> {
-                    Box::pin(append::append(client, stream, record, durability)).await.map_err($failed)
+                    append::append(client, stream, record, durability).await.map_err($failed)
                 }
 
                 async fn append_all(

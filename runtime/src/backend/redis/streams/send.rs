@@ -38,12 +38,12 @@ pub(super) async fn send_by<N: Nodes, R: Answer>(
         (node, reply)
     } else {
         let node = by(deadline, Outcome::NotApplied, nodes.owner(slot)).await?;
-        let reply = by(deadline, Outcome::Unknown, lane(&node).call(command)).await;
+        let reply = Box::pin(by(deadline, Outcome::Unknown, lane(&node).call(command))).await;
         (node, reply)
     };
     let Err(fault) = &reply else { return reply };
     let Some(named) = nodes.redirected(fault, &node) else { return reply };
-    let reply = by(deadline, Outcome::Unknown, lane(&named).call(command)).await;
+    let reply = Box::pin(by(deadline, Outcome::Unknown, lane(&named).call(command))).await;
     if let Err(fault) = &reply {
         nodes.redirected(fault, &named);
     }
@@ -95,12 +95,12 @@ pub(super) async fn send_all<N: Nodes, R: Answer, C: Command + Sync>(
         let mut moved: Vec<(Arc<Node>, Vec<usize>)> = Vec::new();
         let sending = std::mem::take(&mut groups).into_iter().map(async |(node, indices)| {
             let pipeline = lane(&node);
-            let calling = pipeline.call_all(indices.iter().map(|index| Ref(&commands[*index].1)));
-            let late = || indices.iter().map(|_| Err(Fault::timeout(Outcome::Unknown))).collect();
+            let answers = pipeline.call_all(indices.iter().map(|index| Ref(&commands[*index].1)));
+            let unanswered = || indices.iter().map(|_| Err(Fault::timeout(Outcome::Unknown))).collect();
             let group = if again || failed.is_some() {
-                timeout_at(deadline, calling).await.unwrap_or_else(|_| late())
+                timeout_at(deadline, answers).await.unwrap_or_else(|_| unanswered())
             } else {
-                calling.await
+                answers.await
             };
             (node, indices, group)
         });

@@ -58,18 +58,18 @@ async fn every_supported_server_keeps_what_is_appended_and_hands_it_out() {
             assert_eq!(absent.kind(), ErrorKind::Absent, "{absent:?}");
             assert!(group.ensure(Start::Earliest).await.unwrap());
             assert!(!group.ensure(Start::Latest).await.unwrap());
-            let mut acked = 0;
-            let mut consumed = Vec::new();
+            let mut settled = 0;
+            let mut seen = Vec::new();
             for max in [1, 3, 100, 100, 300, 300, 300, 300, 300, 300] {
                 let page = within("a read returns", consumer.read(max, SHORT).into_future()).await.unwrap();
                 assert!(page.len() <= max);
                 assert!(page.iter().all(|delivery| delivery.attempt() == 1));
-                acked += consumer.ack(page.iter().map(Delivery::position)).await.unwrap();
-                consumed.extend(numbers(&page));
+                settled += consumer.ack(page.iter().map(Delivery::position)).await.unwrap();
+                seen.extend(numbers(&page));
             }
-            consumed.sort_unstable();
-            assert_eq!(consumed, (0..300).collect::<Vec<_>>(), "{kind} {partitions}");
-            assert_eq!(acked, 300);
+            seen.sort_unstable();
+            assert_eq!(seen, (0..300).collect::<Vec<_>>(), "{kind} {partitions}");
+            assert_eq!(settled, 300);
             assert_eq!(consumer.ack([first]).await.unwrap(), 0);
             let depth = group.depth().await.unwrap();
             assert_eq!((depth.pending, depth.unread), (0, Some(0)));
@@ -101,7 +101,7 @@ async fn what_is_pending_is_claimed_kept_given_back_and_handed_on() {
     assert_eq!(numbers(&own.deliveries), [1]);
 
     // Nothing is idle for so long; what is given back is at once, with one delivery less.
-    let idle = Duration::from_secs(3_600);
+    let idle = Duration::from_hours(1);
     assert!(b.claim(idle, 10).await.unwrap().deliveries.is_empty());
     a.release([positions[1], positions[4]]).await.unwrap();
     a.release([positions[1]]).await.unwrap();

@@ -64,16 +64,16 @@ async fn partitions_on_several_nodes_are_one_stream_and_follow_their_slots() {
     let group = stream.ack_group("billing").unwrap();
     assert!(group.ensure(Start::Earliest).await.unwrap());
     let consumer = group.consumer("a").unwrap();
-    let mut consumed = Vec::new();
+    let mut seen = Vec::new();
     for max in [1, 3].into_iter().chain([64; 8]) {
         let page = within("a read returns", consumer.read(max, SHORT).into_future()).await.unwrap();
         assert!(page.len() <= max);
         let acked = consumer.ack(page.iter().map(Delivery::position)).await.unwrap();
         assert_eq!(acked, page.len() as u64);
-        consumed.extend(numbers(&page));
+        seen.extend(numbers(&page));
     }
-    consumed.sort_unstable();
-    assert_eq!(consumed, (0..100).collect::<Vec<_>>());
+    seen.sort_unstable();
+    assert_eq!(seen, (0..100).collect::<Vec<_>>());
 
     // Reads wait on all nodes, and are woken by any of them.
     for number in 100..120 {
@@ -105,7 +105,7 @@ async fn partitions_on_several_nodes_are_one_stream_and_follow_their_slots() {
     for number in 120..200 {
         append(&stream, number).await;
     }
-    let mut seen = within("all are consumed", consuming).await.unwrap();
+    let mut seen = within("all are seen", consuming).await.unwrap();
     seen.sort_unstable();
     assert_eq!(seen, (120..200).collect::<Vec<_>>());
     assert_eq!(read_all(&stream).await, (0..200).collect::<Vec<_>>());
@@ -155,17 +155,17 @@ async fn a_crashed_primary_is_followed_by_its_replica() {
         })
         .await;
     }
-    let mut consumed = Vec::new();
+    let mut seen = Vec::new();
     within("all are read", async {
-        while consumed.len() < 80 {
+        while seen.len() < 80 {
             match consumer.read(64, WAIT).await {
-                Ok(page) => consumed.extend(numbers(&page)),
+                Ok(page) => seen.extend(numbers(&page)),
                 Err(error) => assert!(error.is_transient(), "{error:?}"),
             }
         }
     })
     .await;
-    consumed.sort_unstable();
-    consumed.dedup();
-    assert_eq!(consumed, (0..80).collect::<Vec<_>>());
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen, (0..80).collect::<Vec<_>>());
 }

@@ -1,0 +1,314 @@
+//! What Redis does in its own way: durability, retention, refusals, keys of others, and reads that are given up.
+
+use super::*;
+
+#[tokio::test]
+async fn durability_is_confirmed_or_refused_before_anything_is_sent() {
+    let key = "a".to_owned();
+    for (kind, appendonly, fsync) in
+        [(Kind::Redis7, "yes", false), (Kind::Redis8, "yes", true), (Kind::Redis8, "no", false), (Kind::Valkey8, "yes", true)]
+    {
+        // The harness's `appendfsync no` leaves it to the kernel, which confirms nothing.
+        let options = RedisOptions::default().config(format!("appendonly {appendonly}")).config("appendfsync always");
+        let server = Server::start(kind, options).await;
+        let limits = Limits::default().timeout(Duration::from_millis(800));
+        let broker = broker_of(Redis::new(server.url()).unwrap(), limits);
+        let stream = Entry::stream(&broker).unwrap();
+        stream.ensure(StreamSettings::default()).await.unwrap();
+        let synced = stream.with_durability(Durability::Fsync).unwrap().append(&key, &entry(1)).await;
+        match synced {
+            Ok(receipt) => assert!(fsync && receipt.position.is_some()),
+            Err(error) => {
+                assert!(!fsync, "{error:?}");
+                assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unsupported, Outcome::NotApplied), "{error:?}");
+            }
+        }
+        let stored = stream.read(Start::Earliest, 10, Duration::ZERO).await.unwrap().len();
+        assert_eq!(stored, usize::from(fsync));
+
+        // There is no replica, so it is there and not as durable as it should be.
+        let error = stream.with_durability(Durability::Replicas(1)).unwrap().append(&key, &entry(2)).await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Timeout, Outcome::Unknown), "{error:?}");
+        assert_eq!(stream.read(Start::Earliest, 10, Duration::ZERO).await.unwrap().len(), stored + 1);
+        append(&stream, 3).await;
+    }
+}
+
+#[tokio::test]
+async fn replicas_confirm_what_many_append_at_once() {
+    let (server, _broker, stream) = made(StreamSettings::default()).await;
+    let replica = Server::start(Kind::Redis8, RedisOptions::default()).await;
+    replica.command(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]).await;
+    tidings_tests::harness::eventually("the replica is in step", || async {
+        let info = replica.command(&["INFO", "replication"]).await.text();
+        if info.contains("master_link_status:up") { Ok(()) } else { Err(info) }
+    })
+    .await;
+    let durable = stream.with_durability(Durability::Replicas(1)).unwrap();
+    let tasks: Vec<_> = (0..100)
+        .map(|number| {
+            let durable = durable.clone();
+            tokio::spawn(async move { append(&durable, number).await })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(replica.command(&["XLEN", &log(&stream)]).await.integer(), 100);
+    let keys: Vec<String> = (0..1_000).map(|number| format!("k{number}")).collect();
+    let value = entry(1);
+    for receipt in durable.append_all(keys.iter().map(|key| (key, &value))).await.unwrap() {
+        receipt.unwrap();
+    }
+    assert_eq!(replica.command(&["XLEN", &log(&stream)]).await.integer(), 1_100);
+}
+
+#[tokio::test]
+async fn retention_is_by_count_by_the_servers_clock_or_by_both() {
+    let age = Duration::from_secs(1);
+    for settings in [
+        StreamSettings::new().max_len(100),
+        StreamSettings::new().max_age(age),
+        StreamSettings::new().max_len(1_000_000).max_age(age),
+    ] {
+        let (server, _broker, stream) = made(settings.clone()).await;
+        let length = async || server.command(&["XLEN", &log(&stream)]).await.integer();
+        let keys: Vec<String> = (0..500).map(|number| format!("k{number}")).collect();
+        let value = entry(1);
+        for receipt in stream.append_all(keys.iter().map(|key| (key, &value))).await.unwrap() {
+            receipt.unwrap();
+        }
+        let first = length().await;
+        if settings.max_len == Some(100) {
+            assert!((100..=200).contains(&first), "{first}");
+            let read = stream.read(Position::of_halves(0, 1, 0), 10, Duration::ZERO).await.unwrap_err();
+            assert_eq!(read.kind(), ErrorKind::Trimmed { certain: false }, "{read:?}");
+            let left = stream.read(Start::Earliest, 1, Duration::ZERO).await.unwrap();
+            assert_eq!(read.first_left(), Some(left[0].position()));
+            continue;
+        }
+        assert_eq!(first, 500);
+        let oldest = async || server.command(&["XRANGE", &log(&stream), "-", "+", "COUNT", "1"]).await.elements()[0].clone();
+        let before = oldest().await;
+        within("the old ones go", async {
+            while oldest().await == before {
+                append(&stream, 2).await;
+            }
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn an_id_is_stored_once_whatever_happens_to_the_script() {
+    let (server, _broker, stream) = made(StreamSettings::new().partitions(4).dedup_window(Duration::from_secs(1))).await;
+    assert_eq!(stream.dedup_window().await.unwrap(), Duration::from_secs(1));
+    let value = entry(1);
+    let [a, b] = ["a", "b"].map(str::to_owned);
+    let once = async |key: &String, id: &str| stream.append_with(Append::new(key, &value).id(id)).await.unwrap();
+    let first = once(&a, "id-1").await;
+    server.command(&["SCRIPT", "FLUSH"]).await;
+    // Under another key, which is in another partition: the ids are the whole stream's.
+    let second = once(&b, "id-1").await;
+    assert_eq!((first.duplicate, second.duplicate, second.position), (false, true, first.position));
+    server.command(&["SCRIPT", "FLUSH"]).await;
+    let batch: Vec<_> = ["id-2", "id-1", "id-2"].into_iter().map(|id| Append::new(&a, &value).id(id)).collect();
+    let receipts: Vec<_> = stream.append_all(batch).await.unwrap().into_iter().map(Result::unwrap).collect();
+    assert_eq!(receipts.iter().map(|receipt| receipt.duplicate).collect::<Vec<_>>(), [false, true, true]);
+    assert_eq!(receipts[1].position, first.position);
+    assert_eq!(receipts[2].position, receipts[0].position);
+    within("the window passes, whether or not it is asked", async { while once(&a, "id-1").await.duplicate {} }).await;
+    let ids = format!("{{{}}}:ids", stream.address());
+    for number in 0..40 {
+        once(&a, &format!("other-{number}")).await;
+    }
+    within("what is out of the window goes", async {
+        let mut number = 0;
+        while server.command(&["HLEN", &ids]).await.integer() > 30 {
+            number += 1;
+            once(&a, &format!("more-{}", number % 3)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn refusals_are_typed_and_change_nothing() {
+    let (server, _broker, stream) = made(StreamSettings::default()).await;
+    let value = entry(1);
+    let key = "a".to_owned();
+    let both = async || {
+        let plain = stream.append(&key, &value).await.unwrap_err();
+        let once = stream.append_with(Append::new(&key, &value).id("id-1")).await.unwrap_err();
+        [plain, once]
+    };
+    // A failover makes it a replica, which another connection may find to be a primary.
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    for error in both().await {
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Refused, Outcome::NotApplied), "{error:?}");
+    }
+    server.command(&["REPLICAOF", "NO", "ONE"]).await;
+    append(&stream, 1).await;
+
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    for error in both().await {
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Refused, Outcome::NotApplied), "{error:?}");
+        assert!(error.is_transient());
+    }
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    append(&stream, 2).await;
+
+    server.command(&["DEL", &log(&stream)]).await;
+    for error in both().await {
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Absent, Outcome::NotApplied), "{error:?}");
+    }
+    server.command(&["SET", &log(&stream), "x"]).await;
+    let ensure = stream.ensure(StreamSettings::default()).await.unwrap_err();
+    for error in both().await.into_iter().chain([ensure]) {
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Conflict, Outcome::NotApplied), "{error:?}");
+        assert!(!error.is_transient());
+    }
+}
+
+#[stream_spec(name = "redis.legacy", version = 1, key = String, address = "legacy-orders", requires(ack_groups))]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+struct Legacy {
+    number: u64,
+}
+
+#[tokio::test]
+async fn a_stream_of_others_is_read_as_it_is() {
+    let server = server().await;
+    let broker = broker(server.url());
+    let stream = Legacy::stream(&broker).unwrap();
+    let absent = stream.read(Start::Earliest, 1, Duration::ZERO).await.unwrap_err();
+    assert_eq!(absent.kind(), ErrorKind::Absent, "{absent:?}");
+    server.command(&["XADD", "legacy-orders", "1-1", "number", "1", "ce_id", "x", "ce_trace", "t"]).await;
+    server.command(&["XADD", "legacy-orders", "1-2", "data", "{\"number\":7}", "ce_time", "2024-05-01T12:00:00.25+02:00"]).await;
+    server
+        .command(&["EVAL", "return redis.call('XADD', 'legacy-orders', '1-3', '\\255', '\\254', 'ce_\\255', 'x', 'ce_id', '\\255', 'ce_type', '\\255', 'ce_time', 'soon', 'data', '\\255')", "0"])
+        .await;
+    let read = stream.read(Start::Earliest, 10, Duration::ZERO).await.unwrap();
+    assert!(read[0].value().is_err() && read[0].data().is_empty());
+    assert_eq!(read[0].id().unwrap().to_string(), "x");
+    assert_eq!((read[0].headers().get("trace"), read[0].headers().iter().len()), (Some("t"), 1));
+    assert_eq!((read[0].source(), read[0].event_type(), read[0].content_type()), (None, None, None));
+    assert_eq!(read[1].value().unwrap().number, 7);
+    assert_eq!(read[1].produced_at(), Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_714_557_600_250)));
+    assert_eq!(read[1].key_bytes(), None);
+    assert_eq!(&read[2].data()[..], b"\xff");
+    assert!(read[2].id().is_none() && read[2].produced_at().is_none() && read[2].headers().is_empty());
+
+    // It has the default settings, and keeps no others.
+    stream.ensure(StreamSettings::default()).await.unwrap();
+    let conflict = stream.ensure(StreamSettings::new().max_len(5)).await.unwrap_err();
+    assert_eq!(conflict.kind(), ErrorKind::Conflict, "{conflict:?}");
+    let unsupported = stream.ensure(StreamSettings::new().partitions(2)).await.unwrap_err();
+    assert_eq!(unsupported.kind(), ErrorKind::Unsupported, "{unsupported:?}");
+    let keys = server.command(&["KEYS", "*"]).await.text();
+    assert_eq!(keys, "legacy-orders");
+    stream.append(&"a".to_owned(), &Legacy { number: 8 }).await.unwrap();
+    assert_eq!(server.command(&["XLEN", "legacy-orders"]).await.integer(), 4);
+    assert!(stream.delete().await.unwrap());
+    // Made by this library, it has settings beside it.
+    stream.ensure(StreamSettings::new().max_len(5)).await.unwrap();
+    assert_eq!(server.command(&["HGET", "{legacy-orders}:meta", "max_len"]).await.text(), "5");
+}
+
+#[tokio::test]
+async fn a_read_that_is_dropped_leaves_no_trace() {
+    let (server, _broker, stream) = made(StreamSettings::default()).await;
+    let group = stream.ack_group("billing").unwrap();
+    group.ensure(Start::Earliest).await.unwrap();
+    let [a, b] = ["a", "b"].map(|name| group.consumer(name).unwrap());
+    for round in 0..5 {
+        let reading = tokio::spawn({
+            let (a, stream) = (a.clone(), stream.clone());
+            async move { tokio::join!(a.read(1, WAIT).into_future(), stream.read(Start::Latest, 1, WAIT).into_future()) }
+        });
+        blocked(&server, 2).await;
+        reading.abort();
+        assert!(reading.await.unwrap_err().is_cancelled());
+        blocked(&server, 0).await;
+        append(&stream, round).await;
+        assert_eq!(numbers(&b.read(10, Duration::ZERO).await.unwrap()), [round], "nobody else had it");
+    }
+}
+
+#[tokio::test]
+async fn what_a_dropped_read_was_being_handed_is_given_back() {
+    let (_server, _broker, stream) = made(StreamSettings::new().partitions(2)).await;
+    let group = stream.ack_group("billing").unwrap();
+    group.ensure(Start::Earliest).await.unwrap();
+    let [a, b] = ["a", "b"].map(|name| group.consumer(name).unwrap());
+    let mut seen = Vec::new();
+    for number in 0..200_u64 {
+        let mut reading = std::pin::pin!(a.read(10, WAIT).into_future());
+        let mut appending = std::pin::pin!(append(&stream, number));
+        let mut appended = false;
+        for _ in 0..number {
+            tokio::select! {
+                biased;
+                read = &mut reading => {
+                    seen.extend(numbers(&read.unwrap()));
+                    break;
+                }
+                _ = &mut appending, if !appended => appended = true,
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        if !appended {
+            appending.await;
+        }
+    }
+    // Idle for an hour is only what was given back.
+    within("nothing is left with who doesn't know of it", async {
+        while seen.len() < 200 {
+            seen.extend(numbers(&b.claim(Duration::from_hours(1), 100).await.unwrap().deliveries));
+            seen.extend(numbers(&b.read(100, Duration::from_millis(10)).await.unwrap()));
+        }
+    })
+    .await;
+    seen.sort_unstable();
+    assert_eq!(seen, (0..200).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn as_many_reads_wait_as_there_may_be_subscriptions() {
+    let server = server().await;
+    let broker = broker_of(Redis::new(server.url()).unwrap(), Limits::default().subscriptions(2));
+    let stream = Entry::stream(&broker).unwrap();
+    stream.ensure(StreamSettings::default()).await.unwrap();
+    let reading: Vec<_> = (0..2)
+        .map(|_| {
+            let stream = stream.clone();
+            tokio::spawn(async move { stream.read(Start::Latest, 1, WAIT).await })
+        })
+        .collect();
+    blocked(&server, 2).await;
+    let error = stream.read(Start::Latest, 1, WAIT).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Overloaded, "{error:?}");
+    assert!(stream.read(Start::Latest, 1, Duration::ZERO).await.unwrap().is_empty(), "it doesn't wait");
+    append(&stream, 1).await;
+    for reading in reading {
+        assert_eq!(numbers(&within("it is woken", reading).await.unwrap().unwrap()), [1]);
+    }
+}
+
+#[tokio::test]
+async fn close_ends_what_waits() {
+    let (server, broker, stream) = made(StreamSettings::default()).await;
+    let reading = tokio::spawn(async move { stream.read(Start::Latest, 1, WAIT).await });
+    blocked(&server, 1).await;
+    within("it closes", broker.close(DEADLINE)).await.unwrap();
+    let error = within("it ends", reading).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error:?}");
+}
+
+#[tokio::test]
+async fn futures_stay_small() {
+    let broker = broker("redis://localhost");
+    let stream = Entry::stream(&broker).unwrap();
+    let size = std::mem::size_of_val(&stream.append(&"a".to_owned(), &entry(1)));
+    assert!(size <= 2_048, "{size}");
+}
