@@ -180,7 +180,10 @@ async fn a_stream_whose_ids_are_used_up_says_so_for_good() {
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::Exhausted, Outcome::NotApplied), "{error:?}");
         assert!(!error.is_transient());
     }
-    assert_eq!(stream.read(Start::Earliest, 10, Duration::ZERO).await.unwrap()[0].position(), Position::new(0, u128::MAX));
+    assert_eq!(
+        stream.read(Start::Earliest, 10, Duration::ZERO).await.unwrap()[0].position(),
+        Position::new(0, u128::MAX)
+    );
 }
 
 /// Case E17: neither an error nor another connection.
@@ -257,7 +260,8 @@ async fn a_stream_that_is_removed_under_a_wait_is_absent() {
             blocked(&server, 1).await;
             server.command(&["DEL", &log(&stream)]).await;
         };
-        let (read, ()) = within("it ends", async { tokio::join!(consumer.read(1, WAIT).into_future(), removing) }).await;
+        let (read, ()) =
+            within("it ends", async { tokio::join!(consumer.read(1, WAIT).into_future(), removing) }).await;
         let error = read.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Absent, "{kind}: {error:?}");
         assert!(error.is_transient());

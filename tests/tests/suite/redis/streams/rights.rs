@@ -21,7 +21,10 @@ async fn teller(rights: &str) -> (Server, Broker<Redis>, Stream<Entry, Redis>) {
 async fn check_tells_for_each_use_what_is_missing() {
     let cases: [(String, &[&str]); 4] = [
         (format!("{KEYS} {READS} {APPENDS} {READING} {GROUPS}"), &[]),
-        (format!("{KEYS} {READS} {APPENDS} {READING}"), &["may not consume in a group on the stream `shop.test.stream"]),
+        (
+            format!("{KEYS} {READS} {APPENDS} {READING}"),
+            &["may not consume in a group on the stream `shop.test.stream"],
+        ),
         (
             format!("{KEYS} {READS} {READING} {GROUPS} +hgetall +eval +evalsha +time"),
             &["may not append on the stream `shop.test.stream.redis.entries.v1`; grant it `+xadd +xtrim"],
@@ -45,8 +48,7 @@ async fn check_tells_for_each_use_what_is_missing() {
 async fn a_service_needs_no_more_than_check_asks_for() {
     let (server, _broker, stream) = teller(&format!("{KEYS} {READS} {APPENDS} {READING} {GROUPS}")).await;
     let meta = format!("{{{}}}:meta", stream.address());
-    let fields =
-        ["layout", "1", "partitions", "1", "max_len", "", "max_age_ms", "", "dedup_window_ms", "120000"];
+    let fields = ["layout", "1", "partitions", "1", "max_len", "", "max_age_ms", "", "dedup_window_ms", "120000"];
     server.command(&[&["HSET", &meta][..], &fields].concat()).await;
     server.command(&["XGROUP", "CREATE", &log(&stream), "billing", "0", "MKSTREAM"]).await;
     let (key, value) = ("a".to_owned(), entry(1));

@@ -5,9 +5,12 @@ use super::*;
 #[tokio::test]
 async fn durability_is_confirmed_or_refused_before_anything_is_sent() {
     let key = "a".to_owned();
-    for (kind, appendonly, fsync) in
-        [(Kind::Redis7, "yes", false), (Kind::Redis8, "yes", true), (Kind::Redis8, "no", false), (Kind::Valkey8, "yes", true)]
-    {
+    for (kind, appendonly, fsync) in [
+        (Kind::Redis7, "yes", false),
+        (Kind::Redis8, "yes", true),
+        (Kind::Redis8, "no", false),
+        (Kind::Valkey8, "yes", true),
+    ] {
         // The harness's `appendfsync no` leaves it to the kernel, which confirms nothing.
         let options = RedisOptions::default().config(format!("appendonly {appendonly}")).config("appendfsync always");
         let server = Server::start(kind, options).await;
@@ -88,7 +91,8 @@ async fn retention_is_by_count_by_the_servers_clock_or_by_both() {
             continue;
         }
         assert_eq!(first, 500);
-        let oldest = async || server.command(&["XRANGE", &log(&stream), "-", "+", "COUNT", "1"]).await.elements()[0].clone();
+        let oldest =
+            async || server.command(&["XRANGE", &log(&stream), "-", "+", "COUNT", "1"]).await.elements()[0].clone();
         let before = oldest().await;
         within("the old ones go", async {
             while oldest().await == before {
@@ -101,7 +105,8 @@ async fn retention_is_by_count_by_the_servers_clock_or_by_both() {
 
 #[tokio::test]
 async fn an_id_is_stored_once_whatever_happens_to_the_script() {
-    let (server, _broker, stream) = made(StreamSettings::new().partitions(4).dedup_window(Duration::from_secs(1))).await;
+    let (server, _broker, stream) =
+        made(StreamSettings::new().partitions(4).dedup_window(Duration::from_secs(1))).await;
     assert_eq!(stream.dedup_window().await.unwrap(), Duration::from_secs(1));
     let value = entry(1);
     let [a, b] = ["a", "b"].map(str::to_owned);
@@ -184,7 +189,9 @@ async fn a_stream_of_others_is_read_as_it_is() {
     let absent = stream.read(Start::Earliest, 1, Duration::ZERO).await.unwrap_err();
     assert_eq!(absent.kind(), ErrorKind::Absent, "{absent:?}");
     server.command(&["XADD", "legacy-orders", "1-1", "number", "1", "ce_id", "x", "ce_trace", "t"]).await;
-    server.command(&["XADD", "legacy-orders", "1-2", "data", "{\"number\":7}", "ce_time", "2024-05-01T12:00:00.25+02:00"]).await;
+    server
+        .command(&["XADD", "legacy-orders", "1-2", "data", "{\"number\":7}", "ce_time", "2024-05-01T12:00:00.25+02:00"])
+        .await;
     server
         .command(&["EVAL", "return redis.call('XADD', 'legacy-orders', '1-3', '\\255', '\\254', 'ce_\\255', 'x', 'ce_id', '\\255', 'ce_type', '\\255', 'ce_time', 'soon', 'data', '\\255')", "0"])
         .await;
