@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{AckGroup, BoundStream, Durability, StreamSettings};
-use crate::broker::{Broker, Host};
+use crate::broker::{Broker, Host, Place};
 use crate::call::Call;
 use crate::capability::{AckGroups, Backend, BackendError, Capability, Dedup, Log};
 use crate::declaration::{Declaration, StreamSpec};
@@ -159,6 +159,26 @@ impl<T: StreamSpec, B: Backend> Stream<T, B> {
     pub(super) fn needs(&self, capability: Capability, operation: Operation) -> Result<(), Error> {
         let has = self.broker.inner.has(&[capability]);
         has.map_err(|lacking| self.error(ErrorKind::Unsupported, operation).detail(lacking))
+    }
+
+    /// Takes a place among the broker's operations.
+    pub(super) async fn place(&self, operation: Operation) -> Result<Place<'_>, Error> {
+        self.host().shared().admit().await.map_err(|kind| self.error(kind, operation))
+    }
+
+    /// Runs one operation of the backend in its span, without a place among the broker's.
+    pub(super) async fn observe<R>(
+        &self,
+        operation: Operation,
+        run: impl Future<Output = Result<R, BackendError>> + Send,
+    ) -> Result<R, Error> {
+        let observing = async {
+            if self.host().is_closing() {
+                return Err(self.error(ErrorKind::Closed, operation));
+            }
+            run.await.map_err(|failed| self.failed(failed, operation))
+        };
+        telemetry::operation(operation, self.bound.declaration, self.broker.inner.system, observing).await
     }
 
     /// Runs one operation of the backend in its place among the broker's, and in its span.

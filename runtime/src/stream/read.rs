@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use super::{Delivery, Positions, Start, Stream};
+use super::{Delivery, Position, Positions, Start, Stream};
 use crate::call::Call;
 use crate::capability::{Log, Read};
 use crate::codec::Decode;
@@ -36,16 +36,24 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
         let from = from.into();
         Call::new(async move {
             self.within_page(max, Operation::Read)?;
-            let mut after = None;
-            self.read_after(&from, &mut after, max, wait).await
+            let _place = self.place(Operation::Read).await?;
+            self.read_after(&from, &mut None, max, wait).await
         })
     }
 
     /// Follows the stream for ever, from a start that is resolved once.
     ///
-    /// The [`Reader`] reads ahead by one page of at most 256 records.
+    /// The [`Reader`] reads ahead by one page of at most 256 records. While it waits it takes no place among the
+    /// operations, so that one that nobody polls holds up no close.
     pub fn tail(&self, from: impl Into<Start>) -> Reader<T, B> {
-        Reader { stream: self.clone(), from: from.into(), after: None, ahead: VecDeque::new(), reading: None }
+        Reader {
+            stream: self.clone(),
+            from: from.into(),
+            after: None,
+            ahead: VecDeque::new(),
+            reading: None,
+            page: PAGE,
+        }
     }
 
     /// Reads a page. What was read is marked in `after`, which a start resolves to at first.
@@ -62,18 +70,21 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
         let address = &self.bound.address;
         let resolved = match after.take() {
             Some(resolved) => resolved,
-            None => self.operate(Operation::Read, B::start(self.client(), address, from)).await?,
+            None => self.observe(Operation::Read, B::start(self.client(), address, from)).await?,
         };
         let from = after.insert(resolved);
         let reading = B::read(self.client(), address, from, max, wait);
-        match self.operate(Operation::Read, reading).await? {
+        match self.observe(Operation::Read, reading).await? {
             Read::Records(records) => {
                 from.extend(records.iter().map(|stored| stored.position));
                 Ok(records.into_iter().map(Delivery::decode).collect())
             }
             Read::Trimmed { first, certain } => {
-                // What is left begins there.
-                from.remove(first.partition());
+                // What is left begins there, and what of it goes meanwhile is told again.
+                match first.offset().checked_sub(1) {
+                    Some(before) => from.advance(Position::new(first.partition(), before)),
+                    None => from.remove(first.partition()),
+                }
                 Err(self.error(ErrorKind::Trimmed { certain }, Operation::Read).first_left_at(first))
             }
         }
@@ -91,9 +102,11 @@ pub struct Reader<T: StreamSpec, B: Log> {
     after: Option<Positions>,
     ahead: VecDeque<Delivery<T>>,
     reading: Option<Page<T>>,
+    /// Records of the next page: fewer after one that didn't come in time, which may have been too large.
+    page: usize,
 }
 
-/// Records of one page.
+/// Records of one page at most.
 const PAGE: usize = 256;
 /// A reader asks again after so long, since an operation without end couldn't be told from one that hangs.
 const WAIT: Duration = Duration::from_secs(30);
@@ -126,14 +139,18 @@ impl<T: StreamSpec + Send + 'static, B: Log> Reader<T, B> {
             }
             let reading = self.reading.get_or_insert_with(|| {
                 let (stream, from, mut after) = (self.stream.clone(), self.from.clone(), self.after.clone());
+                let most = self.page.min(self.stream.broker.limits().read_records);
                 Box::pin(async move {
-                    let page = stream.read_after(&from, &mut after, PAGE, WAIT).await;
+                    let page = stream.read_after(&from, &mut after, most, WAIT).await;
                     (after, page)
                 })
             });
             let (after, page) = ready!(reading.as_mut().poll(cx));
             self.reading = None;
             self.after = after;
+            let late =
+                matches!(&page, Err(failed) if matches!(failed.kind(), ErrorKind::Timeout | ErrorKind::Unavailable));
+            self.page = if late { (self.page / 2).max(1) } else { (self.page * 2).min(PAGE) };
             self.ahead.extend(page?);
         }
     }

@@ -96,7 +96,11 @@ impl Lanes {
 
     /// Handles nothing more of a lane.
     pub(super) fn pause(&mut self, lane: Lane) {
-        self.paused.insert(lane);
+        // A copy, since what was read may share the memory of a whole page.
+        self.paused.insert(match lane {
+            Lane::Key(key) => Lane::Key(Bytes::copy_from_slice(&key)),
+            alone @ Lane::Alone(_) => alone,
+        });
     }
 
     /// Takes the positions of what was refused: it is pending, and nothing here will handle it.

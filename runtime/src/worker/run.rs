@@ -255,7 +255,10 @@ where
                             }
                             break ended;
                         }
-                        Ok(Halt::Failed(error)) => return Err(error),
+                        Ok(Halt::Failed(error)) => {
+                            self.drain(Instant::now()).await;
+                            return Err(error);
+                        }
                         Ok(Halt::Interrupted(error)) => error,
                     };
                     if since.elapsed() >= self.worker.settings.backoff.stable_after {

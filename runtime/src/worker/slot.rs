@@ -48,7 +48,13 @@ where
     pub(super) async fn run(self) {
         // Told also when the task is dropped, with its runtime.
         let _ended = Ended(&self.queue);
-        let mut serving = pin!(self.serve());
+        // The handler's panics are its deliveries'; this is for a notice's, and for a future's that is dropped.
+        let serving = async {
+            if let Err(panic) = caught(self.serve()).await {
+                self.queue.fail(self.error(ErrorKind::Panicked).detail(words(&*panic)));
+            }
+        };
+        let mut serving = pin!(serving);
         let mut closing = pin!(self.stream.host().closing());
         poll_fn(|cx| {
             if serving.as_mut().poll(cx).is_ready() {

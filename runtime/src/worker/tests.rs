@@ -411,3 +411,59 @@ async fn what_is_settled_while_the_history_is_read_is_not_handled_again() {
     assert_eq!(bench.handled(), (0..21).collect::<Vec<_>>());
     assert_eq!(bench.pending().await, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_that_panics_ends_the_worker_and_says_so() {
+    for concurrency in [1, 3] {
+        let bench = Bench::start().await;
+        bench.append(0..10).await;
+        let worker = bench.group.worker("a").concurrency(concurrency).on_notice(|notice| {
+            assert!(!matches!(notice, WorkerNotice::Unsettled { .. }), "not expected");
+        });
+        let failed = worker.run(async |_, ()| Err("no".into())).await.unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::Panicked);
+        assert!(failed.to_string().contains("not expected"), "{failed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_nobody_polls_holds_up_no_close() {
+    let bench = Bench::start().await;
+    let mut reader = bench.stream.tail(Start::Earliest);
+    let mut tail = bench.group.consumer("a").unwrap().tail(false);
+    let short = Duration::from_millis(50);
+    assert!(tokio::time::timeout(short, reader.receive()).await.is_err());
+    assert!(tokio::time::timeout(short, tail.receive()).await.is_err());
+    bench.broker.close(Duration::from_secs(1)).await.unwrap();
+    assert_eq!(reader.receive().await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(tail.receive().await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_after_a_reader_was_told_is_told_again() {
+    let bench = Bench::start().await;
+    bench.stream.delete().await.unwrap();
+    bench.stream.ensure(StreamSettings::new().max_len(10)).await.unwrap();
+    bench.append(0..3).await;
+    let mut reader = bench.stream.tail(Start::Earliest);
+    for number in 0..3 {
+        assert_eq!(reader.receive().await.unwrap().value().unwrap().number, number);
+    }
+    for (more, first) in [(3..30, 20), (30..60, 50)] {
+        bench.append(more).await;
+        let trimmed = reader.receive().await.unwrap_err();
+        assert_eq!(trimmed.kind(), ErrorKind::Trimmed { certain: true });
+        let base = trimmed.first_left().unwrap().offset();
+        let next = reader.receive().await.unwrap();
+        assert_eq!((next.position().offset(), next.value().unwrap().number), (base, first));
+        // The rest of the page is read before more goes.
+        for _ in 0..9 {
+            reader.receive().await.unwrap();
+        }
+    }
+    bench.append(60..90).await;
+    assert_eq!(reader.receive().await.unwrap_err().kind(), ErrorKind::Trimmed { certain: true });
+    bench.append(90..120).await;
+    assert_eq!(reader.receive().await.unwrap_err().kind(), ErrorKind::Trimmed { certain: true });
+    assert_eq!(reader.receive().await.unwrap().value().unwrap().number, 110);
+}

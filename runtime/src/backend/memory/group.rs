@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::log::{Partition, State, failed, position};
+use super::log::{Partition, State, failed, position, rotated};
 use crate::capability::{BackendError, Stored, Taken};
 use crate::error::ErrorKind;
 use crate::stream::{Depth, PendingEntry, Position, Positions, Start};
@@ -16,6 +16,8 @@ pub(super) struct Group {
     consumers: BTreeSet<Arc<str>>,
     /// Counts deliveries.
     turn: u64,
+    /// The partition that the next read begins with.
+    rotation: usize,
 }
 
 #[derive(Debug)]
@@ -62,7 +64,7 @@ impl State {
             Part { next: next.clamp(partition.first, partition.end()), pending: BTreeMap::new() }
         };
         let parts = self.partitions.iter().enumerate().map(part).collect();
-        self.groups.insert(name.clone(), Group { parts, consumers: BTreeSet::new(), turn: 0 });
+        self.groups.insert(name.clone(), Group { parts, consumers: BTreeSet::new(), turn: 0, rotation: 0 });
         true
     }
 
@@ -107,7 +109,9 @@ impl Group {
         let consumer = self.consumer(consumer);
         let now = Instant::now();
         let mut records = Vec::new();
-        for (index, (part, partition)) in self.parts.iter_mut().zip(partitions).enumerate() {
+        self.rotation = self.rotation.wrapping_add(1);
+        for index in rotated(partitions.len(), self.rotation) {
+            let (part, partition) = (&mut self.parts[index], &partitions[index]);
             part.next = part.next.max(partition.first);
             while records.len() < max
                 && let Some(record) = partition.get(part.next)

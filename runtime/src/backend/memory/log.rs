@@ -32,6 +32,8 @@ pub(super) struct State {
     pub(super) groups: BTreeMap<Arc<str>, Group>,
     /// The partition of the next record without a key.
     turn: u32,
+    /// The partition that the next read begins with.
+    rotation: usize,
     ids: HashMap<MessageId, Position>,
     /// The ids by age.
     remembered: VecDeque<(Instant, MessageId)>,
@@ -86,6 +88,7 @@ impl Log {
                         .collect(),
                     groups: BTreeMap::new(),
                     turn: 0,
+                    rotation: 0,
                     ids: HashMap::new(),
                     remembered: VecDeque::new(),
                 });
@@ -183,9 +186,12 @@ impl State {
         }
     }
 
-    fn read(&self, after: &Positions, max: usize) -> Read {
+    fn read(&mut self, after: &Positions, max: usize) -> Read {
         let mut records = Vec::new();
-        for (index, partition) in self.partitions.iter().enumerate() {
+        // Another partition comes first each time, so that a busy one hides none.
+        self.rotation = self.rotation.wrapping_add(1);
+        for index in rotated(self.partitions.len(), self.rotation) {
+            let partition = &self.partitions[index];
             let from = match position(index, 0).and_then(|start| after.get(start.partition())) {
                 None => partition.first,
                 Some(after) => u64::try_from(after.offset()).unwrap_or(u64::MAX).saturating_add(1),
@@ -202,6 +208,11 @@ impl State {
         }
         Read::Records(records)
     }
+}
+
+/// The places of so many, in order, from one on.
+pub(super) fn rotated(count: usize, first: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |index| (first % count + index) % count)
 }
 
 /// A partition's number fits: a stream has at most 1,024.

@@ -20,6 +20,12 @@ impl MemoryClient {
         Ok(stream.state(|| lock(&self.memory.logs).entry(stream.text().clone()).or_default().clone()) as &Arc<Kept>)
     }
 
+    /// The same, and counts against the task's budget, so that a loop of operations lets others run.
+    async fn reach<'a>(&self, stream: &'a StreamAddress) -> Result<&'a Kept, BackendError> {
+        tokio::task::coop::consume_budget().await;
+        self.log(stream)
+    }
+
     /// Looks again whenever something has changed, until there is something or the time is up.
     async fn wait<R>(
         &self,
@@ -139,11 +145,11 @@ impl Dedup for Memory {
 
 impl AckGroups for Memory {
     async fn ensure_group(client: &MemoryClient, group: &GroupAddress, start: &Start) -> Result<bool, BackendError> {
-        client.log(group.stream())?.with(|state| Ok(state.ensure_group(group.name(), start)))
+        client.reach(group.stream()).await?.with(|state| Ok(state.ensure_group(group.name(), start)))
     }
 
     async fn delete_group(client: &MemoryClient, group: &GroupAddress) -> Result<bool, BackendError> {
-        let log = client.log(group.stream())?;
+        let log = client.reach(group.stream()).await?;
         let gone = log.with(|state| Ok(state.groups.remove(group.name())))?;
         log.changed.notify_waiters();
         Ok(gone.is_some())
@@ -156,7 +162,7 @@ impl AckGroups for Memory {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Stored>, BackendError> {
-        let log = client.log(group.stream())?;
+        let log = client.reach(group.stream()).await?;
         let look = || {
             log.with(|state| {
                 let (group, partitions) = state.group(group.name())?;
@@ -173,14 +179,14 @@ impl AckGroups for Memory {
         after: Option<Position>,
         max: usize,
     ) -> Result<Taken, BackendError> {
-        client.log(group.stream())?.with(|state| {
+        client.reach(group.stream()).await?.with(|state| {
             let (group, partitions) = state.group(group.name())?;
             Ok(group.history(partitions, consumer, after, max))
         })
     }
 
     async fn ack(client: &MemoryClient, group: &GroupAddress, positions: &[Position]) -> Result<u64, BackendError> {
-        client.log(group.stream())?.with(|state| Ok(state.group(group.name())?.0.ack(positions)))
+        client.reach(group.stream()).await?.with(|state| Ok(state.group(group.name())?.0.ack(positions)))
     }
 
     async fn claim(
@@ -190,7 +196,7 @@ impl AckGroups for Memory {
         idle: Duration,
         max: usize,
     ) -> Result<Taken, BackendError> {
-        client.log(group.stream())?.with(|state| {
+        client.reach(group.stream()).await?.with(|state| {
             let (group, partitions) = state.group(group.name())?;
             Ok(group.claim(partitions, consumer, idle, max))
         })
@@ -204,7 +210,8 @@ impl AckGroups for Memory {
     ) -> Result<Vec<Position>, BackendError> {
         let now = tokio::time::Instant::now();
         client
-            .log(group.stream())?
+            .reach(group.stream())
+            .await?
             .with(|state| Ok(state.group(group.name())?.0.change(consumer, positions, |since, _| *since = Some(now))))
     }
 
@@ -214,7 +221,7 @@ impl AckGroups for Memory {
         consumer: &str,
         positions: &[Position],
     ) -> Result<(), BackendError> {
-        client.log(group.stream())?.with(|state| {
+        client.reach(group.stream()).await?.with(|state| {
             state.group(group.name())?.0.change(consumer, positions, |since, attempt| {
                 // Once is enough: another would take back a delivery that was made.
                 if since.take().is_some() {
@@ -231,22 +238,22 @@ impl AckGroups for Memory {
         after: Option<Position>,
         max: usize,
     ) -> Result<Vec<PendingEntry>, BackendError> {
-        client.log(group.stream())?.with(|state| Ok(state.group(group.name())?.0.pending(after, max)))
+        client.reach(group.stream()).await?.with(|state| Ok(state.group(group.name())?.0.pending(after, max)))
     }
 
     async fn depth(client: &MemoryClient, group: &GroupAddress) -> Result<Depth, BackendError> {
-        client.log(group.stream())?.with(|state| {
+        client.reach(group.stream()).await?.with(|state| {
             let (group, partitions) = state.group(group.name())?;
             Ok(group.depth(partitions))
         })
     }
 
     async fn settled(client: &MemoryClient, group: &GroupAddress) -> Result<Positions, BackendError> {
-        client.log(group.stream())?.with(|state| Ok(state.group(group.name())?.0.settled()))
+        client.reach(group.stream()).await?.with(|state| Ok(state.group(group.name())?.0.settled()))
     }
 
     async fn trim_acknowledged(client: &MemoryClient, stream: &StreamAddress) -> Result<u64, BackendError> {
-        client.log(stream)?.with(|state| Ok(state.trim_acknowledged()))
+        client.reach(stream).await?.with(|state| Ok(state.trim_acknowledged()))
     }
 
     async fn remove_consumer(
@@ -255,6 +262,6 @@ impl AckGroups for Memory {
         consumer: &str,
         heir: Option<&str>,
     ) -> Result<u64, BackendError> {
-        client.log(group.stream())?.with(|state| state.group(group.name())?.0.remove_consumer(consumer, heir))
+        client.reach(group.stream()).await?.with(|state| state.group(group.name())?.0.remove_consumer(consumer, heir))
     }
 }

@@ -84,7 +84,9 @@ impl Fault {
         // A code is a word of the server's; anything else is its text in place of one.
         let shown = if code.len() <= 32 && code.bytes().all(|byte| byte.is_ascii_uppercase()) { code } else { "ERR" };
         let text = format!("the server answered `{shown}` to {command}: {meaning}");
-        let mut fault = Self::new(kind, Outcome::NotApplied, text);
+        // A script that failed midway has done what stood before.
+        let midway = command.starts_with("EVAL") && code == "ERR";
+        let mut fault = Self::new(kind, if midway { Outcome::Unknown } else { Outcome::NotApplied }, text);
         fault.unfit = matches!(code, "READONLY" | "MASTERDOWN");
         fault.code = match code {
             "NOSCRIPT" => Some(Code::UnknownScript),

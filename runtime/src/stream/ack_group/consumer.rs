@@ -8,7 +8,10 @@ use crate::call::Call;
 use crate::capability::{AckGroups, Taken};
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
-use crate::error::{Error, Operation};
+use crate::error::{Error, ErrorKind, Operation};
+
+/// A claim may ask for so long an idle time.
+const LONGEST_IDLE: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// One consumer of an ack group, by name. Clones are the same consumer.
 pub struct Consumer<T: StreamSpec, B: AckGroups> {
@@ -65,13 +68,22 @@ impl<T: StreamSpec, B: AckGroups> Consumer<T, B> {
         T: Send,
         T::Codec: Decode<T>,
     {
-        let stream = &self.group.stream;
         Call::new(async move {
-            stream.within_page(max, Operation::Consume)?;
-            let reading = B::read_new(stream.client(), &self.group.bound.address, &self.name, max, wait);
-            let records = stream.operate(Operation::Consume, reading).await?;
-            Ok(records.into_iter().map(Delivery::decode).collect())
+            let _place = self.group.stream.place(Operation::Consume).await?;
+            self.read_unplaced(max, wait).await
         })
+    }
+
+    /// Reads without a place among the broker's operations.
+    pub(super) async fn read_unplaced(&self, max: usize, wait: Duration) -> Result<Vec<Delivery<T>>, Error>
+    where
+        T::Codec: Decode<T>,
+    {
+        let stream = &self.group.stream;
+        stream.within_page(max, Operation::Consume)?;
+        let reading = B::read_new(stream.client(), &self.group.bound.address, &self.name, max, wait);
+        let records = stream.observe(Operation::Consume, reading).await?;
+        Ok(records.into_iter().map(Delivery::decode).collect())
     }
 
     /// Reads at most `max` of this consumer's own pending entries, after a position in the order of partition and offset.
@@ -110,6 +122,10 @@ impl<T: StreamSpec, B: AckGroups> Consumer<T, B> {
         let stream = &self.group.stream;
         Call::new(async move {
             stream.within_page(max, Operation::Consume)?;
+            if idle > LONGEST_IDLE {
+                let detail = format!("idle for {idle:?}; give at most 10 years");
+                return Err(stream.error(ErrorKind::Invalid, Operation::Consume).detail(detail));
+            }
             let claiming = B::claim(stream.client(), &self.group.bound.address, &self.name, idle, max);
             stream.operate(Operation::Consume, claiming).await.map(claimed)
         })

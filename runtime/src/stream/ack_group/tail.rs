@@ -82,7 +82,7 @@ impl<T: StreamSpec + Send + 'static, B: AckGroups> Tail<T, B> {
                     if in_history {
                         consumer.history(history, PAGE).await.map(|claimed| (claimed.deliveries, claimed.lost))
                     } else {
-                        consumer.read(PAGE, WAIT).await.map(|deliveries| (deliveries, Vec::new()))
+                        consumer.read_unplaced(PAGE, WAIT).await.map(|deliveries| (deliveries, Vec::new()))
                     }
                 })
             });

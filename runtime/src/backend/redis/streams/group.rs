@@ -20,10 +20,11 @@ use super::readers::{Job, Replies, Running, Unclaimed};
 use super::record::read_entries;
 use super::scripts::{READ_NEW, RELEASE};
 use super::send::send_all;
+use super::settle::extend;
 use super::{Nodes, Permit, id_text, packed, permit, places, waited};
 use crate::broker::lock;
 use crate::capability::{GroupAddress, Stored};
-use crate::stream::Start;
+use crate::stream::{Position, Start};
 
 /// What a client keeps of one group.
 #[derive(Default)]
@@ -98,9 +99,15 @@ pub(in super::super) async fn read_new<N: Nodes>(
     wait: Duration,
 ) -> Result<Vec<Stored>, Fault> {
     let groups = group_state(group);
-    let held = groups.take_held(consumer, max);
+    let mut held = groups.take_held(consumer, max);
     if !held.is_empty() {
-        return Ok(held);
+        // They may have been idle long enough for another to claim them.
+        let positions: Vec<Position> = held.iter().map(|stored| stored.position).collect();
+        let kept = extend(nodes, group, consumer, &positions).await?;
+        held.retain(|stored| kept.contains(&stored.position));
+        if !held.is_empty() {
+            return Ok(held);
+        }
     }
     let until = until(wait);
     let state = state(group.stream());
@@ -148,6 +155,17 @@ impl GroupState {
 
     fn turn(&self) -> usize {
         self.turn.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Forgets what is held of these, which were claimed.
+    pub(super) fn forget_claimed(&self, claimed: &[Stored]) {
+        let mut held = lock(&self.held);
+        if !held.is_empty() {
+            for queue in held.values_mut() {
+                queue.retain(|stored| claimed.iter().all(|claimed| claimed.position != stored.position));
+            }
+            held.retain(|_, queue| !queue.is_empty());
+        }
     }
 
     /// Forgets what is held for a consumer, which its history has.

@@ -21,6 +21,8 @@ use crate::stream::StreamSettings;
 
 /// The layout that this code writes and reads.
 const VERSION: &str = "1";
+/// A layout is used for so long before it is read again.
+const FRESH: Duration = Duration::from_secs(5);
 /// So many partitions may a stream have, which is what its settings allow.
 const MOST_PARTITIONS: u32 = 1_024;
 
@@ -43,7 +45,8 @@ pub(super) struct Part {
 /// What a client keeps of one stream.
 pub(super) struct StreamState {
     pub(super) known: Known,
-    layout: Mutex<Option<Arc<Layout>>>,
+    /// The layout and when it was read.
+    layout: Mutex<Option<(Arc<Layout>, Instant)>>,
     turn: AtomicU32,
     appended: AtomicUsize,
     pub(super) clock: ServerClock,
@@ -66,7 +69,7 @@ impl ServerClock {
     fn now(&self) -> Option<u64> {
         match self.at_since.load(Ordering::Relaxed) {
             0 => None,
-            at_since => Some(at_since + self.passed()),
+            at_since => Some(at_since.saturating_add(self.passed())),
         }
     }
 
@@ -98,12 +101,21 @@ impl StreamState {
         }
         // In a box: it is large and rare, and would be part of every operation.
         let layout = Arc::new(Box::pin(read(nodes, stream)).await?.ok_or_else(absent)?);
-        *lock(&self.layout) = Some(layout.clone());
+        *lock(&self.layout) = Some((layout.clone(), Instant::now()));
         Ok(layout)
     }
 
+    /// The layout as it was read of late. Now and then one who asks is to read it again, since another process may have
+    /// removed the stream and made it anew.
     pub(super) fn held(&self) -> Option<Arc<Layout>> {
-        lock(&self.layout).clone()
+        let mut held = lock(&self.layout);
+        let (layout, since) = held.as_mut()?;
+        let now = Instant::now();
+        if now.duration_since(*since) >= FRESH {
+            *since = now;
+            return None;
+        }
+        Some(layout.clone())
     }
 
     /// Forgets the layout where the stream turned out not to be there, since it may come back with another.

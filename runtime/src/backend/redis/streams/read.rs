@@ -172,7 +172,8 @@ fn judge(state: &StreamState, part: &Part, after: Option<Position>, reply: &Byte
     let (last, first) = (position(reply.id()?), position(reply.id()?));
     if let Some(after) = after {
         let removed = ever != there;
-        let before_first = there == 0 || after < first;
+        // Nothing can stand between two ids that follow each other.
+        let before_first = there == 0 || after.offset().saturating_add(1) < first.offset();
         if removed && before_first && after < last {
             // Where nothing is left, the next record comes first, after the last there was.
             let first = if there == 0 { Position::new(part.index, last.offset().saturating_add(1)) } else { first };

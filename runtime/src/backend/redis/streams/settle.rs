@@ -228,7 +228,7 @@ pub(in super::super) async fn history<N: Nodes>(
             None => "0-0".to_owned(),
         };
         loop {
-            let left = max - taken.records.len();
+            let left = max.saturating_sub(taken.records.len());
             if left == 0 {
                 return Ok(taken);
             }
@@ -279,7 +279,7 @@ pub(in super::super) async fn claim<N: Nodes>(
         // Begun in the middle, it goes on at the front. Without an idle time that would take the same again.
         let mut around = start == (0, 0) || idle.is_zero();
         loop {
-            let left = max - taken.records.len();
+            let left = max.saturating_sub(taken.records.len());
             if left == 0 || steps == 0 {
                 break 'partitions;
             }
@@ -309,5 +309,6 @@ pub(in super::super) async fn claim<N: Nodes>(
         lock(&groups.claims).partition = index + 1;
     }
     taken.records.sort_by_key(|stored| (stored.position.partition(), stored.position.offset()));
+    groups.forget_claimed(&taken.records);
     Ok(taken)
 }

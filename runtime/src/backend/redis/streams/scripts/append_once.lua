@@ -9,7 +9,10 @@ if stored and tonumber(stored) > past then
   if redis.call('EXISTS', KEYS[1]) == 0 then
     return false
   end
-  return '=' .. redis.call('HGET', KEYS[2], ARGV[1])
+  local first = redis.call('HGET', KEYS[2], ARGV[1])
+  if first then
+    return '=' .. first
+  end
 end
 local id = redis.call('XADD', KEYS[1], unpack(ARGV, 4))
 if not id then
