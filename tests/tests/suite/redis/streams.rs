@@ -2,7 +2,9 @@
 
 use std::time::SystemTime;
 
-use tidings::{AckGroup, Append, Delivery, Durability, Position, Positions, Start, Stream, StreamSettings, stream_spec};
+use tidings::{
+    AckGroup, Append, Delivery, Durability, Position, Positions, Start, Stream, StreamSettings, stream_spec,
+};
 
 use super::*;
 
