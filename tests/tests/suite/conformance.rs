@@ -1,6 +1,6 @@
 //! The conformance suite on every backend.
 
-mod servers;
+pub(crate) mod servers;
 
 use servers::{ClusterNode, Redis7, Redis8, RedisServer, Valkey8};
 use tidings::conformance::{InMemory, streams, topics};

@@ -2,12 +2,9 @@
 
 mod faults;
 mod load;
-#[allow(dead_code, reason = "the subjects can do more than workers need")]
-#[path = "conformance/servers.rs"]
-mod servers;
 mod weakened;
 
-use servers::{ClusterNode, Redis7, Redis8, RedisServer, Valkey8};
+use crate::conformance::servers::{ClusterNode, Redis7, Redis8, RedisServer, Valkey8};
 use tidings::conformance::{InMemory, workers};
 
 workers!(memory, InMemory);

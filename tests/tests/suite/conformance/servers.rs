@@ -9,14 +9,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A kind of server, as a type.
-pub(super) trait Which: Send + Sync + 'static {
+pub(crate) trait Which: Send + Sync + 'static {
     const KIND: Kind;
 }
 
 macro_rules! kinds {
     ($($name:ident)+) => {
         $(
-            pub(super) struct $name;
+            pub(crate) struct $name;
 
             impl Which for $name {
                 const KIND: Kind = Kind::$name;
@@ -34,18 +34,18 @@ struct Behind {
 }
 
 /// A single server.
-pub(super) struct RedisServer<W> {
+pub(crate) struct RedisServer<W> {
     behind: Behind,
     which: PhantomData<fn() -> W>,
 }
 
 /// A cluster of one node, which has every slot and is reached over one proxy.
-pub(super) struct ClusterNode {
+pub(crate) struct ClusterNode {
     behind: Behind,
 }
 
 /// A plain connection that is subscribed to one channel.
-pub(super) struct RawTap {
+pub(crate) struct RawTap {
     stream: TcpStream,
     received: Vec<u8>,
 }
