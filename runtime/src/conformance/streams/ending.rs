@@ -23,7 +23,7 @@ pub async fn stream_close<S: Streams>(subject: S) {
     let waiting = async { tokio::join!(all(reads), tail.receive(), other) };
     let closing = async {
         // Not before they wait.
-        RULE.eventually("the reads wait", async || stream.broker().stats().operations == 4).await;
+        RULE.eventually("the reads wait", async || stream.broker().stats().operations == 3).await;
         RULE.ok("closing while reads wait", stream.broker().close(PATIENCE)).await;
         RULE.that(began.elapsed() < LONG, "a close doesn't wait for a read's time to pass");
         RULE.fill(&neighbour, [1]).await;
@@ -64,7 +64,7 @@ pub async fn ack_close<S: Streams<Backend: AckGroups>>(subject: S) {
     let mut tail = one.tail(false);
     let waiting = async { tokio::join!(one.read(5, LONG), tail.receive()) };
     let closing = async {
-        RULE.eventually("the reads wait", async || stream.broker().stats().operations == 2).await;
+        RULE.eventually("the reads wait", async || stream.broker().stats().operations == 1).await;
         RULE.ok("closing while reads wait", stream.broker().close(PATIENCE)).await;
     };
     let ((read, tailed), ()) = RULE.within("closing", async { tokio::join!(waiting, closing) }).await;
@@ -110,11 +110,11 @@ pub async fn stream_stats<S: Streams>(subject: S) {
     RULE.same("operations with a read that waits", broker.stats().operations, 1);
     let mut tail = stream.tail(Start::Latest);
     RULE.that(give_up(tail.receive(), 50).await.is_none(), "a tail must wait while there is nothing");
-    RULE.same("operations with a tail that waits", broker.stats().operations, 2);
+    // A tail may be left alone for ever, so it takes no place.
+    RULE.same("operations with a tail that waits", broker.stats().operations, 1);
     drop(read);
-    RULE.same("operations after a read was dropped", broker.stats().operations, 1);
+    RULE.same("operations after a read was dropped", broker.stats().operations, 0);
     drop(tail);
-    RULE.same("operations after a tail was dropped", broker.stats().operations, 0);
     RULE.same("subscriptions of streams", broker.stats().live, 0);
     RULE.ok("closing", broker.close(PATIENCE)).await;
     let left = broker.stats();

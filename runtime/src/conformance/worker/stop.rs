@@ -102,8 +102,13 @@ async fn never_loses<S: Subject<Backend: AckGroups>>(subject: &S) {
     }
     crew.each_once("stopped again and again", 0..COUNT);
     crew.pending_is("everything is acknowledged", []).await;
-    for (n, attempt) in crew.journal.began() {
-        RULE.same(&format!("the attempt of {n}, whose handler was never dropped"), attempt, 1);
+    let mut before = 0;
+    for seen in crew.journal.seen() {
+        if let Seen::Began { who, n, attempt } = seen {
+            before += 1;
+            let what = format!("the attempt of {n}, whose handler was never dropped, by {who} as the {before}th");
+            RULE.same(&what, attempt, 1);
+        }
     }
 }
 
