@@ -85,7 +85,7 @@ impl Fault {
         let shown = if code.len() <= 32 && code.bytes().all(|byte| byte.is_ascii_uppercase()) { code } else { "ERR" };
         let text = format!("the server answered `{shown}` to {command}: {meaning}");
         // A script that failed midway has done what stood before.
-        let midway = command.starts_with("EVAL") && code == "ERR";
+        let midway = command.starts_with("EVAL") && code == "ERR" && kind != ErrorKind::Exhausted;
         let mut fault = Self::new(kind, if midway { Outcome::Unknown } else { Outcome::NotApplied }, text);
         fault.unfit = matches!(code, "READONLY" | "MASTERDOWN");
         fault.code = match code {
