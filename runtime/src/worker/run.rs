@@ -231,7 +231,7 @@ where
                     if ended == Ended::Stopped
                         && let Some(Ok(page)) = self.redelivery(going_on, &mut ends).await
                     {
-                        self.queue.push(page.records, true);
+                        self.redelivered(page);
                     }
                     break ended;
                 }
@@ -246,7 +246,9 @@ where
                         break ended;
                     }
                     let since = Instant::now();
-                    let mut session = pin!(self.session(first));
+                    // Taken in before a stop can be seen, which gives it back then.
+                    let last = self.redelivered(first);
+                    let mut session = pin!(self.session(last));
                     let halt = match ends.first(session.as_mut()).await {
                         Err(ended) => {
                             stopped_at = Some(Instant::now());
@@ -430,8 +432,8 @@ where
     }
 
     /// Works until something goes wrong.
-    async fn session(&self, first: Taken) -> Halt {
-        let mut intake = pin!(self.intake(first));
+    async fn session(&self, last: Option<Position>) -> Halt {
+        let mut intake = pin!(self.intake(last));
         let mut settling = pin!(self.settle());
         let mut keeping = pin!(self.keep());
         let mut failing = pin!(self.queue.fatal());
@@ -451,22 +453,22 @@ where
     }
 
     /// Reads ahead: first what is pending for this worker, then what is new, and at times what others left idle.
-    async fn intake(&self, first: Taken) -> Error {
-        match self.read_ahead(first).await {
+    async fn intake(&self, last: Option<Position>) -> Error {
+        match self.read_ahead(last).await {
             Err(error) => error,
             Ok(never) => match never {},
         }
     }
 
-    async fn read_ahead(&self, first: Taken) -> Result<std::convert::Infallible, Error> {
-        let mut page = first;
-        while let Some(last) = self.redelivered(page) {
+    async fn read_ahead(&self, last: Option<Position>) -> Result<std::convert::Infallible, Error> {
+        let mut history = last;
+        while let Some(last) = history {
             if self.is_stopped() {
                 return std::future::pending().await;
             }
             self.give_back_refused().await?;
             self.room().await;
-            page = self.history(Some(last)).await?;
+            history = self.redelivered(self.history(Some(last)).await?);
         }
         self.give_back_refused().await?;
         let (client, group) = (self.stream.client(), &self.worker.group.bound.address);

@@ -467,3 +467,21 @@ async fn what_goes_after_a_reader_was_told_is_told_again() {
     assert_eq!(reader.receive().await.unwrap_err().kind(), ErrorKind::Trimmed { certain: true });
     assert_eq!(reader.receive().await.unwrap().value().unwrap().number, 110);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_before_anything_is_handled_gives_back_what_was_pending() {
+    let bench = Bench::start().await;
+    bench.append(0..3).await;
+    bench.group.consumer("a").unwrap().read(3, Duration::ZERO).await.unwrap();
+    let stop = bench.stop.clone();
+    // By then the first page of what was pending is here.
+    let worker = bench.worker("a").on_notice(move |notice| {
+        if matches!(notice, WorkerNotice::Ready) {
+            stop.stop();
+        }
+    });
+    assert_eq!(worker.run(|delivery, bench| note(delivery, bench, 1)).await.unwrap(), Ended::Stopped);
+    assert_eq!(bench.handled(), []);
+    let claimed = bench.group.consumer("b").unwrap().claim(Duration::from_hours(1), 10).await.unwrap();
+    assert_eq!(claimed.deliveries.iter().map(Delivery::attempt).collect::<Vec<_>>(), [2, 2, 2]);
+}
