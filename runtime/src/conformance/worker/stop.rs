@@ -103,8 +103,12 @@ async fn never_loses<S: Subject<Backend: AckGroups>>(subject: &S) {
     }
     crew.each_once("stopped again and again", 0..COUNT);
     crew.pending_is("everything is acknowledged", []).await;
+    // What is being handed out at the moment of a stop is given back behind it, and may be asked for again before that: then
+    // one delivery counts that nobody saw. Where nothing is on its way there is no such moment.
+    let most = if S::PAUSED { 1 } else { 2 };
     for (n, attempt) in crew.journal.began() {
-        RULE.same(&format!("the attempt of {n}, whose handler was never dropped"), attempt, 1);
+        let what = format!("the attempt of {n}, whose handler was never dropped, is {attempt}");
+        RULE.that((1..=most).contains(&attempt), &what);
     }
 }
 
