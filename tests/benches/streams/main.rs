@@ -12,6 +12,7 @@ mod memory;
 #[path = "../payload/mod.rs"]
 mod payload;
 mod server;
+mod text;
 
 use std::process::ExitCode;
 

@@ -5,7 +5,6 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
@@ -13,82 +12,20 @@ use jiff::fmt::temporal::DateTimePrinter;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo as _, Value};
-use serde::{Deserialize, Serialize};
 use tidings::backend::Redis;
-use tidings::{AckGroup, Broker, Config, Delivery, Namespace, Start, Stop, Stream, StreamSettings, Worker};
+use tidings::{AckGroup, Broker, Config, Namespace, Start, Stream, StreamSettings};
 use tidings_tests::harness::{Kind, RedisOptions, Server};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::measure::{ROUND, Way, print, print_each, take_turns};
+use crate::text::{BATCH, CONSUMER, FIRST, Seen, Text, consumer, handle, ready, worker};
 
 /// Where the one partition of the stream below stands under the bench's namespace.
 const LOG: &str = "{bench.redis.stream.bench.texts.v1.p0}:log";
 const GROUP: &str = "bench";
-const CONSUMER: &str = "one";
-/// Entries of one pipeline, of one `append_all`, and of one read.
-const BATCH: u32 = 256;
 const CONSUMED: u32 = 100_000;
-/// The first entry's number: all that follow have as many digits, so that payloads are of one length.
-const FIRST: u32 = 100_000;
-
-/// A payload whose length in JSON is chosen.
-#[tidings::stream_spec(name = "bench.texts", version = 1, requires(ack_groups))]
-#[derive(Clone, Serialize, Deserialize)]
-struct Text {
-    number: u32,
-    text: String,
-}
-
-impl Text {
-    fn new(bytes: usize) -> Self {
-        let empty = Self { number: FIRST, text: String::new() };
-        let frame = empty.json().len();
-        Self { text: "x".repeat(bytes - frame), ..empty }
-    }
-
-    fn json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a text is encoded")
-    }
-}
-
-/// Which entries have come.
-#[derive(Default)]
-struct Seen {
-    marks: Vec<AtomicBool>,
-    count: AtomicU32,
-}
-
-impl Seen {
-    fn new(entries: u32) -> Self {
-        Self { marks: (0..entries).map(|_| AtomicBool::new(false)).collect(), count: AtomicU32::new(0) }
-    }
-
-    /// Notes an entry, and says whether it was the last.
-    fn mark(&self, text: &Text) -> Result<bool, String> {
-        let mark = self.marks.get((text.number - FIRST) as usize).ok_or("an entry that nobody appended")?;
-        if mark.swap(true, Ordering::Relaxed) {
-            return Err(format!("entry {} came twice", text.number));
-        }
-        Ok(self.count.fetch_add(1, Ordering::Relaxed) + 1 == self.all())
-    }
-
-    fn all(&self) -> u32 {
-        u32::try_from(self.marks.len()).unwrap_or(u32::MAX)
-    }
-
-    fn count(&self) -> u32 {
-        self.count.load(Ordering::Relaxed)
-    }
-
-    fn is_complete(&self) -> Result<(), String> {
-        match (self.count(), self.all()) {
-            (count, all) if count == all => Ok(()),
-            (count, all) => Err(format!("{} of {all} entries were lost", all - count)),
-        }
-    }
-}
 
 /// The server and the ways to it. Everything is opened once, before the rounds.
 struct Bench {
@@ -419,42 +356,6 @@ async fn fill(connection: &MultiplexedConnection, text: &Text) -> Result<(), Str
         pipeline(&mut connection, &texts[..left.min(BATCH) as usize]).await?;
     }
     Ok(())
-}
-
-async fn consumer(group: &AckGroup<Text, Redis>, seen: Arc<Seen>) -> Result<(), String> {
-    let consumer = group.consumer(CONSUMER).map_err(shown)?;
-    while seen.count() < seen.all() {
-        let deliveries = consumer.read(BATCH as usize, ROUND).await.map_err(shown)?;
-        for delivery in &deliveries {
-            seen.mark(delivery.value().map_err(shown)?)?;
-        }
-        consumer.ack(deliveries.iter().map(Delivery::position)).await.map_err(shown)?;
-    }
-    Ok(())
-}
-
-/// What a handler works on.
-type Handled = (Arc<Seen>, Stop);
-
-fn handle(delivery: &Delivery<Text>, (seen, stop): &Handled) -> Result<(), String> {
-    if seen.mark(delivery.value().map_err(shown)?)? {
-        stop.stop();
-    }
-    Ok(())
-}
-
-fn ready(group: &AckGroup<Text, Redis>, seen: Arc<Seen>) -> Worker<Text, Redis, Handled> {
-    let stop = Stop::new();
-    group.worker(CONSUMER).until(&stop).with((seen, stop))
-}
-
-async fn worker(
-    group: &AckGroup<Text, Redis>,
-    seen: Arc<Seen>,
-    set: impl FnOnce(Worker<Text, Redis, Handled>) -> Worker<Text, Redis, Handled>,
-) -> Result<(), String> {
-    let worker = set(ready(group, seen));
-    worker.run(async |delivery, handled| Ok(handle(&delivery, &handled)?)).await.map_err(shown).map(drop)
 }
 
 async fn batch_worker(group: &AckGroup<Text, Redis>, seen: Arc<Seen>) -> Result<(), String> {

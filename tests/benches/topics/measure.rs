@@ -116,29 +116,49 @@ pub(crate) fn print(title: &str, rows: &[Row], least: f64) {
 
 /// Prints a table whose first rows are the library's, as many as there are aims; the others are twins.
 pub(crate) fn print_each(title: &str, rows: &[Row], least: &[Option<f64>]) {
-    /// Above this share of a core the server is what limits both.
-    const BOUND: f64 = 0.9;
     let (ours, twins) = rows.split_at(least.len());
     let Some(twin) = twins.iter().min_by(|a, b| a.median().total_cmp(&b.median())) else { return };
+    print_rows(title, rows);
+    for (row, least) in ours.iter().zip(least) {
+        print_ratio(row, twin, *least, ours.len() > 1);
+    }
+}
+
+/// Prints a table whose last rows are twins, as many as there are aims, one for each twin; the others are the library's.
+#[allow(dead_code, reason = "each bench uses a part of this module")]
+pub(crate) fn print_beside(title: &str, rows: &[Row], least: &[f64]) {
+    let (ours, twins) = rows.split_at(rows.len() - least.len());
+    print_rows(title, rows);
+    for row in ours {
+        for (twin, least) in twins.iter().zip(least) {
+            print_ratio(row, twin, Some(*least), ours.len() > 1);
+        }
+    }
+}
+
+fn print_rows(title: &str, rows: &[Row]) {
     println!("\n{title}");
     for row in rows {
         let server = row.server.map_or(String::new(), |share| format!("   server {:3.0} %", share * 100.0));
         println!("  {:34} median {:9.1}   best {:9.1} ns a message{server}", row.name, row.median(), row.best());
     }
+}
+
+fn print_ratio(row: &Row, twin: &Row, least: Option<f64>, named: bool) {
+    /// Above this share of a core the server is what limits both.
+    const BOUND: f64 = 0.9;
     let bound = |row: &Row| row.server.is_some_and(|share| share > BOUND);
-    for (row, least) in ours.iter().zip(least) {
-        let ratio = twin.median() / row.median();
-        let label = match (bound(row) && bound(twin), row.is_like(twin)) {
-            (true, _) => ", broker-bound",
-            (false, true) => ", indistinguishable",
-            (false, false) => "",
-        };
-        let verdict = least.map_or(String::new(), |least| {
-            format!("; at least {least:.2}: {}", if ratio >= least { "holds" } else { "missed" })
-        });
-        let name = if ours.len() > 1 { format!("{}: ", row.name) } else { String::new() };
-        println!("  {name}rate {ratio:.2} of `{}`{label}{verdict}", twin.name);
-    }
+    let ratio = twin.median() / row.median();
+    let label = match (bound(row) && bound(twin), row.is_like(twin)) {
+        (true, _) => ", broker-bound",
+        (false, true) => ", indistinguishable",
+        (false, false) => "",
+    };
+    let verdict = least.map_or(String::new(), |least| {
+        format!("; at least {least:.2}: {}", if ratio >= least { "holds" } else { "missed" })
+    });
+    let name = if named { format!("{}: ", row.name) } else { String::new() };
+    println!("  {name}rate {ratio:.2} of `{}`{label}{verdict}", twin.name);
 }
 
 /// Prints a table: the last row is what the others are built on, and what each may take over it, in nanoseconds.
