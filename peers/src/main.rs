@@ -1,12 +1,17 @@
-//! Tidings beside RustStream 0.7.7, in turns: `cargo run --release --manifest-path peers/Cargo.toml [memory|redis]`.
+//! Tidings beside RustStream and SeaStreamer, in turns:
+//! `cargo run --release --manifest-path peers/Cargo.toml [memory|redis|streams] [entries]`.
 //!
-//! Both sides encode and decode the same struct with serde_json's text, on the same server, in the same run. Of
-//! RustStream its brokers are run alone, without the handlers and the routing that it puts on top.
+//! All sides encode and decode the same struct with serde_json's text, on the same server, in the same run. Of RustStream's
+//! topics its brokers are run alone, without the handlers and the routing that it puts on top; its streams are consumed by
+//! handlers. `entries` is for a short run of the streams.
 
 #[path = "../../tests/benches/topics/measure.rs"]
 mod measure;
 #[path = "../../tests/benches/payload/mod.rs"]
 mod payload;
+mod streams;
+#[path = "../../tests/benches/streams/text.rs"]
+mod text;
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -35,14 +40,15 @@ const CHANNEL: &str = "bench.orders";
 /// The kernel counts a thread's time in steps of 4 ms, which is little beside a round of this many.
 const IN_MEMORY: u32 = 100_000;
 
-type Run = fn() -> Result<(), String>;
+type Run = fn(Option<u32>) -> Result<(), String>;
 
 fn main() -> ExitCode {
-    let wanted: Vec<_> = std::env::args().skip(1).collect();
-    let runs: [(_, Run); 2] = [("memory", in_memory), ("redis", over_redis)];
+    let (numbers, wanted): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|word| word.parse::<u32>().is_ok());
+    let entries = numbers.first().and_then(|word| word.parse().ok());
+    let runs: [(_, Run); 3] = [("memory", |_| in_memory()), ("redis", |_| over_redis()), ("streams", streams::run)];
     for (name, run) in runs {
         if wanted.is_empty() || wanted.iter().any(|word| word == name) {
-            if let Err(problem) = run() {
+            if let Err(problem) = run(entries) {
                 eprintln!("peers: {name}: {problem}");
                 return ExitCode::FAILURE;
             }
