@@ -560,6 +560,10 @@ where
         loop {
             let positions = self.queue.to_settle(most).await;
             if positions.is_empty() {
+                // The handlers end by a stop as well, which waits for entries that are just being claimed.
+                if self.is_stopped() {
+                    return std::future::pending().await;
+                }
                 return self.error(ErrorKind::Panicked).detail("the tasks of the handlers ended");
             }
             if let Err(error) = self.acknowledge(&positions).await {

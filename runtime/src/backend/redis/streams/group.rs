@@ -7,16 +7,17 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::Instant;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
 
 use super::super::fault::{Code, Fault};
-use super::super::pipeline::{Packed, Pipeline};
+use super::super::pipeline::Packed;
 use super::super::resp::Cursor;
 use super::layout::{Layout, Part, StreamState, state};
 use super::manage::before;
 use super::node::Node;
 use super::read::{GRACE, block, until};
-use super::readers::{Job, Replies, Running, Unclaimed};
+use super::readers::{Job, Replies, Returning, Running, Unclaimed};
 use super::record::read_entries;
 use super::scripts::{READ_NEW, RELEASE};
 use super::send::send_all;
@@ -34,6 +35,8 @@ pub(super) struct GroupState {
     /// Where the next claim begins.
     pub(super) claims: Mutex<super::settle::Claims>,
     turn: AtomicUsize,
+    /// How many reads that nobody wants any more have entries to give back, or may have.
+    returning: watch::Sender<usize>,
 }
 
 pub(super) fn group_state(group: &GroupAddress) -> &GroupState {
@@ -99,14 +102,13 @@ pub(in super::super) async fn read_new<N: Nodes>(
     wait: Duration,
 ) -> Result<Vec<Stored>, Fault> {
     let groups = group_state(group);
-    let mut held = groups.take_held(consumer, max);
+    let held = groups.held(consumer, max);
     if !held.is_empty() {
         // They may have been idle long enough for another to claim them.
-        let positions: Vec<Position> = held.iter().map(|stored| stored.position).collect();
-        let kept = extend(nodes, group, consumer, &positions).await?;
-        held.retain(|stored| kept.contains(&stored.position));
-        if !held.is_empty() {
-            return Ok(held);
+        let kept = extend(nodes, group, consumer, &held).await?;
+        let taken = groups.take_held(consumer, &held, &kept);
+        if !taken.is_empty() {
+            return Ok(taken);
         }
     }
     let until = until(wait);
@@ -143,14 +145,30 @@ struct Read {
 }
 
 impl GroupState {
-    fn take_held(&self, consumer: &str, max: usize) -> Vec<Stored> {
+    /// What is held for a consumer, at most so many.
+    fn held(&self, consumer: &str, max: usize) -> Vec<Position> {
+        let held = lock(&self.held);
+        held.get(consumer).into_iter().flatten().take(max).map(|stored| stored.position).collect()
+    }
+
+    /// Takes those that were kept of these, and forgets the others.
+    fn take_held(&self, consumer: &str, of: &[Position], kept: &[Position]) -> Vec<Stored> {
         let mut held = lock(&self.held);
         let Some(queue) = held.get_mut(consumer) else { return Vec::new() };
-        let taken = queue.drain(..max.min(queue.len())).collect();
+        let (mut taken, rest) =
+            std::mem::take(queue).into_iter().partition::<Vec<_>, _>(|stored| of.contains(&stored.position));
+        queue.extend(rest);
         if queue.is_empty() {
             held.remove(consumer);
         }
+        taken.retain(|stored| kept.contains(&stored.position));
         taken
+    }
+
+    /// Waits until nothing is to be given back, or that takes longer than this.
+    pub(super) async fn returned(&self, most: Duration) {
+        let mut returning = self.returning.subscribe();
+        let _ = timeout(most, returning.wait_for(|reads| *reads == 0)).await;
     }
 
     fn turn(&self) -> usize {
@@ -168,9 +186,9 @@ impl GroupState {
         }
     }
 
-    /// Forgets what is held for a consumer, which its history has.
-    pub(super) fn forget_held(&self, consumer: &str) {
-        lock(&self.held).remove(consumer);
+    /// Forgets what is held for a consumer, which its history has, and returns its positions.
+    pub(super) fn forget_held(&self, consumer: &str) -> Vec<Position> {
+        lock(&self.held).remove(consumer).into_iter().flatten().map(|stored| stored.position).collect()
     }
 }
 
@@ -270,7 +288,7 @@ impl Reading<'_> {
         let max = self.max.to_string();
         let arguments = [&**self.group.name(), self.consumer, &max].map(str::as_bytes);
         let Packed { word, bytes } = READ_NEW.call(true, &keys, &arguments);
-        let job = self.job(nodes, &node, bytes, vec![word], None, permit(nodes, false).await?);
+        let job = self.job(nodes, bytes, vec![word], None, permit(nodes, false).await?);
         let running = node.readers.start(job)?;
         self.gather(nodes, vec![(running, node, None)]).await
     }
@@ -301,7 +319,7 @@ impl Reading<'_> {
                 names.push(command.word);
                 if bytes.is_empty() { bytes = command.bytes } else { bytes.extend(command.bytes) }
             }
-            let job = self.job(nodes, &node, bytes, names, block, permit.clone());
+            let job = self.job(nodes, bytes, names, block, permit.clone());
             running.push((node.readers.start(job)?, node, None));
         }
         self.gather(nodes, running).await
@@ -310,14 +328,13 @@ impl Reading<'_> {
     fn job<N: Nodes>(
         &self,
         nodes: &N,
-        node: &Node,
         bytes: Vec<u8>,
         words: Vec<&'static str>,
         block: Option<u64>,
         permit: Permit,
     ) -> Job {
         let patience = block.map_or(nodes.host().limits().timeout, |block| Duration::from_millis(block) + GRACE);
-        let unclaimed = Some(self.give_back(&node.control));
+        let unclaimed = Some(self.give_back());
         Job { bytes, words, enough: Instant::now() + patience, permit, unclaimed }
     }
 
@@ -371,24 +388,27 @@ impl Reading<'_> {
         Ok(Read { records, replies: taken, moved })
     }
 
-    /// What gives back entries that nobody took.
-    fn give_back(&self, control: &Arc<Pipeline<Bytes>>) -> Unclaimed {
+    /// What gives back entries that nobody took. One that its consumer has found in its history meanwhile stays there.
+    fn give_back(&self) -> Unclaimed {
         let (group, consumer) = (self.group.name().clone(), self.consumer.to_owned());
-        let control = control.clone();
-        Box::new(move |replies| {
+        let commands = move |replies: &[Result<Bytes, Fault>]| {
+            let mut commands = Vec::new();
             for reply in replies.iter().flatten() {
                 // What can't be read can't be given back either.
                 let _ = each_log(reply, |log, entries| {
                     let ids = ids(entries)?;
                     if !ids.is_empty() {
-                        let mut arguments = vec![group.as_bytes(), consumer.as_bytes()];
+                        let mut arguments = vec![group.as_bytes(), consumer.as_bytes(), b"new"];
                         arguments.extend(&ids);
-                        control.post(&RELEASE.call(true, &[log], &arguments));
+                        commands.push(RELEASE.call(true, &[log], &arguments));
                     }
                     Ok(())
                 });
             }
-        })
+            commands
+        };
+        let returning = Arc::new(Returning::new(self.groups.returning.clone()));
+        Unclaimed { commands: Box::new(commands), returning }
     }
 
     fn parse(&self, reply: &Bytes, records: &mut Vec<Stored>) -> Result<(), Fault> {

@@ -1,17 +1,18 @@
 //! Reads that may wait: each on a connection of its own while it lasts, which is kept for the next.
 
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::super::fault::Fault;
 use super::super::link::Link;
-use super::super::pipeline::Pipeline;
+use super::super::pipeline::{Packed, Pipeline};
 use super::super::settings::Settings;
 use super::super::url::Endpoint;
 use super::{Permit, packed};
@@ -21,6 +22,8 @@ use crate::error::{ErrorKind, Outcome};
 
 /// A connection that nobody has used for so long is closed.
 const KEPT: Duration = Duration::from_mins(1);
+/// So long a close waits for what a server may just be handing out, and for that to be given back.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// One node's reading connections.
 pub(super) struct Readers {
@@ -53,12 +56,44 @@ pub(super) struct Job {
 }
 
 /// What is done with replies that nobody takes: their entries are given back.
-pub(super) type Unclaimed = Box<dyn FnOnce(&[Result<Bytes, Fault>]) + Send>;
+pub(super) struct Unclaimed {
+    /// The commands that do so.
+    pub(super) commands: Box<dyn Fn(&[Result<Bytes, Fault>]) -> Vec<Packed> + Send>,
+    pub(super) returning: Arc<Returning>,
+}
+
+/// One read whose entries may have to be given back. It counts from when nobody wants them until they are.
+pub(super) struct Returning {
+    reads: watch::Sender<usize>,
+    counted: AtomicBool,
+}
+
+impl Returning {
+    pub(super) fn new(reads: watch::Sender<usize>) -> Self {
+        Self { reads, counted: AtomicBool::new(false) }
+    }
+
+    fn begin(&self) {
+        if !self.counted.swap(true, Ordering::Relaxed) {
+            self.reads.send_modify(|reads| *reads += 1);
+        }
+    }
+}
+
+impl Drop for Returning {
+    fn drop(&mut self) {
+        if *self.counted.get_mut() {
+            self.reads.send_modify(|reads| *reads -= 1);
+        }
+    }
+}
 
 /// The replies to a job's commands. Dropped without having been taken, what they hand out is given back.
 pub(super) struct Replies {
     replies: Vec<Result<Bytes, Fault>>,
-    unclaimed: Option<Unclaimed>,
+    unclaimed: Option<(Unclaimed, Arc<Shared>, Host)>,
+    /// Held as long as something may have to be given back, which a close waits for.
+    closing: watch::Receiver<bool>,
 }
 
 impl Replies {
@@ -74,9 +109,19 @@ impl Replies {
 
 impl Drop for Replies {
     fn drop(&mut self) {
-        if let Some(unclaimed) = self.unclaimed.take() {
-            unclaimed(&self.replies);
+        let Some((unclaimed, shared, host)) = self.unclaimed.take() else { return };
+        let commands = (unclaimed.commands)(&self.replies);
+        // Without a runtime there is no connection left either.
+        if commands.is_empty() || tokio::runtime::Handle::try_current().is_err() {
+            return;
         }
+        unclaimed.returning.begin();
+        let closing = self.closing.clone();
+        host.spawn("redis give-back", async move {
+            // One that fails leaves its entries pending, as the end of the process would.
+            shared.control.call_all(commands.into_iter()).await;
+            drop((unclaimed, closing));
+        });
     }
 }
 
@@ -86,6 +131,16 @@ type Answer = Result<Replies, Fault>;
 pub(super) struct Running {
     answer: oneshot::Receiver<Answer>,
     enough: Option<oneshot::Sender<()>>,
+    returning: Option<Arc<Returning>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Before the answer's receiver is gone.
+        if let Some(returning) = self.returning.take() {
+            returning.begin();
+        }
+    }
 }
 
 impl Running {
@@ -96,7 +151,11 @@ impl Running {
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
         let ended = || Err(Fault::unreachable("the connection's task ended").sent());
-        pin!(&mut self.answer).poll(cx).map(|answer| answer.unwrap_or_else(|_| ended()))
+        let answer = pin!(&mut self.answer).poll(cx).map(|answer| answer.unwrap_or_else(|_| ended()));
+        if answer.is_ready() {
+            self.returning = None;
+        }
+        answer
     }
 }
 
@@ -120,8 +179,9 @@ impl Readers {
         }
         let (answer, answered) = oneshot::channel();
         let (stop, enough) = oneshot::channel();
+        let returning = job.unclaimed.as_ref().map(|unclaimed| unclaimed.returning.clone());
         let mut work = Work { job, answer, enough };
-        let running = Running { answer: answered, enough: Some(stop) };
+        let running = Running { answer: answered, enough: Some(stop), returning };
         loop {
             let Some(idle) = lock(&self.shared.idle).pop() else { break };
             match idle.try_send(work) {
@@ -149,6 +209,16 @@ impl Readers {
         self.closing.send_replace(true);
         lock(&self.shared.idle).clear();
     }
+
+    /// Whether a connection, or the giving back of what it was being handed, is left.
+    pub(super) fn is_busy(&self) -> bool {
+        self.closing.receiver_count() > 0
+    }
+
+    /// Returns when nothing is left, or that takes too long.
+    pub(super) async fn ended(&self) {
+        let _ = timeout(LINGER * 2, self.closing.closed()).await;
+    }
 }
 
 impl Drop for Readers {
@@ -175,6 +245,30 @@ impl Closed {
     }
 }
 
+/// Whoever asked for a job, and for how long they want its answer.
+struct Wanted {
+    answer: Option<oneshot::Sender<Answer>>,
+    /// Ends when whoever asked doesn't want to wait any longer.
+    enough: oneshot::Receiver<()>,
+    until: Instant,
+    /// Whether what nobody takes has to be given back.
+    hands_out: bool,
+}
+
+impl Wanted {
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let gone = self.answer.as_mut().is_some_and(|answer| answer.poll_closed(cx).is_ready());
+        gone || pin!(&mut self.enough).poll(cx).is_ready()
+    }
+
+    /// Tells whoever asked that the client was closed.
+    fn closed(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            let _ = answer.send(Err(Fault::closed(Outcome::Unknown)));
+        }
+    }
+}
+
 /// The task of one connection.
 struct Task {
     host: Host,
@@ -190,19 +284,11 @@ impl Task {
         let mut closed = Closed::new(self.closing.clone());
         loop {
             let Some(work) = self.next(&mut closed).await else { return };
-            let Work { job, mut answer, enough } = work;
+            let Work { job, answer, enough } = work;
             let Job { bytes, words, enough: until, permit, unclaimed } = job;
-            let read = {
-                let mut reading = pin!(self.read(&bytes, &words, &mut answer, enough, until));
-                std::future::poll_fn(|cx| {
-                    if closed.poll(cx) {
-                        return Poll::Ready(Err(Fault::closed(Outcome::Unknown)));
-                    }
-                    reading.as_mut().poll(cx)
-                })
-                .await
-            };
-            let failed = read.is_err();
+            let mut wanted = Wanted { answer: Some(answer), enough, until, hands_out: unclaimed.is_some() };
+            let read = self.read(&bytes, &words, &mut wanted, &mut closed).await;
+            let failed = read.is_err() || closed.closed;
             // The one who asked may ask again at once, and is to find this connection.
             drop(permit);
             if failed {
@@ -210,7 +296,12 @@ impl Task {
             } else {
                 lock(&self.shared.idle).push(self.sender.clone());
             }
-            let _ = answer.send(read.map(|replies| Replies { replies, unclaimed }));
+            let closing = self.closing.clone();
+            let unclaimed = unclaimed.map(|unclaimed| (unclaimed, self.shared.clone(), self.host.clone()));
+            let read = read.map(|replies| Replies { replies, unclaimed, closing });
+            if let Some(answer) = wanted.answer.take() {
+                let _ = answer.send(read);
+            }
             if failed {
                 return;
             }
@@ -249,40 +340,59 @@ impl Task {
         &mut self,
         bytes: &[u8],
         words: &[&'static str],
-        answer: &mut oneshot::Sender<Answer>,
-        enough: oneshot::Receiver<()>,
-        until: Instant,
+        wanted: &mut Wanted,
+        closed: &mut Closed,
     ) -> Result<Vec<Result<Bytes, Fault>>, Fault> {
         let limit = self.host.limits().timeout;
         if self.link.is_none() {
             let deadline = Instant::now() + limit;
             let connecting = Link::connect(&self.shared.settings, &self.shared.endpoint, limit);
-            let connected = timeout_at(deadline, connecting).await;
-            self.link = Some(connected.map_err(|_| Fault::timeout(Outcome::NotApplied))??);
+            let mut connecting = pin!(timeout_at(deadline, connecting));
+            let connected = std::future::poll_fn(|cx| {
+                if closed.poll(cx) {
+                    return Poll::Ready(Ok(Err(Fault::closed(Outcome::NotApplied))));
+                }
+                connecting.as_mut().poll(cx)
+            });
+            self.link = Some(connected.await.map_err(|_| Fault::timeout(Outcome::NotApplied))??);
         }
         let Some(link) = &mut self.link else { return Err(Fault::malformed()) };
         let mut exchange = Exchange { link, bytes, words, written: 0, replies: Vec::with_capacity(words.len()) };
-        let mut enough = pin!(enough);
-        let mut expired = pin!(sleep_until(until));
+        let mut expired = pin!(sleep_until(wanted.until));
         let done = std::future::poll_fn(|cx| {
             if let Poll::Ready(done) = exchange.poll(cx) {
                 return Poll::Ready(done.map(|()| true));
             }
-            let unwanted = answer.poll_closed(cx).is_ready() || enough.as_mut().poll(cx).is_ready();
-            if unwanted || expired.as_mut().poll(cx).is_ready() {
+            if closed.poll(cx) || wanted.is_over(cx) || expired.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Ok(false));
             }
             Poll::Pending
         })
         .await?;
         if !done {
+            if closed.closed {
+                wanted.closed();
+                if !wanted.hands_out {
+                    return Err(Fault::closed(Outcome::Unknown));
+                }
+            }
             // A dead server doesn't answer this either.
-            let deadline = Instant::now() + limit;
+            let mut late = pin!(sleep(if closed.closed { LINGER.min(limit) } else { limit }));
             let unblocking = unblock(&self.shared.control, exchange.link.client_id());
             let (mut unblocking, mut unblocked) = (pin!(unblocking), None);
-            let rest = std::future::poll_fn(|cx| {
+            std::future::poll_fn(|cx| {
                 if let Poll::Ready(done) = exchange.poll(cx) {
                     return Poll::Ready(done);
+                }
+                if !closed.closed && closed.poll(cx) {
+                    wanted.closed();
+                    if !wanted.hands_out {
+                        return Poll::Ready(Err(Fault::closed(Outcome::Unknown)));
+                    }
+                    let lingered = Instant::now() + LINGER;
+                    if lingered < late.deadline() {
+                        late.as_mut().reset(lingered);
+                    }
                 }
                 if unblocked.is_none() {
                     unblocked = match unblocking.as_mut().poll(cx) {
@@ -294,10 +404,9 @@ impl Task {
                 if let Some(Err(_)) = unblocked {
                     let _ = exchange.link.poll_shutdown(cx);
                 }
-                Poll::Pending
-            });
-            let late = || Err(Fault::timeout(Outcome::Unknown));
-            timeout_at(deadline, rest).await.unwrap_or_else(|_| late())?;
+                late.as_mut().poll(cx).map(|()| Err(Fault::timeout(Outcome::Unknown)))
+            })
+            .await?;
         }
         Ok(exchange.replies)
     }

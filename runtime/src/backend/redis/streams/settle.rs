@@ -217,9 +217,14 @@ pub(in super::super) async fn history<N: Nodes>(
 ) -> Result<Taken, Fault> {
     let state = state(group.stream());
     let layout = state.layout(nodes, group.stream()).await?;
+    // What nobody has seen, held here or handed to a read that was dropped, mustn't count as delivered before.
     if after.is_none() {
-        group_state(group).forget_held(consumer);
+        let held = group_state(group).forget_held(consumer);
+        if !held.is_empty() {
+            release(nodes, group, consumer, &held).await?;
+        }
     }
+    group_state(group).returned(nodes.host().limits().timeout / 2).await;
     let first = after.map_or(0, Position::partition);
     let mut taken = Taken::default();
     for part in layout.parts.iter().filter(|part| part.index >= first) {
