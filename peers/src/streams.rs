@@ -257,7 +257,10 @@ fn sea_key() -> Result<StreamKey, String> {
 fn sea_options(commit: AutoCommit) -> Result<RedisConsumerOptions, String> {
     let mut options = RedisConsumerOptions::new(ConsumerMode::LoadBalanced);
     options.set_consumer_group(ConsumerGroup::new(GROUP)).map_err(shown)?;
-    options.set_auto_commit(commit).set_batch_size(BATCH as usize);
+    options.set_auto_commit(commit);
+    if commit == AutoCommit::Disabled {
+        options.set_batch_size(BATCH as usize);
+    }
     Ok(options)
 }
 
