@@ -14,7 +14,16 @@ pub enum Kind {
     Valkey8,
 }
 
-/// The program of a [`Kind`].
+/// A supported Apache Kafka.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KafkaKind {
+    /// Kafka 4.0, the oldest supported.
+    Kafka40,
+    /// Kafka 4.4.
+    Kafka44,
+}
+
+/// The program of a [`Kind`] or a [`KafkaKind`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binary {
     /// The path to run.
@@ -23,10 +32,11 @@ pub struct Binary {
     pub origin: String,
 }
 
-/// Says that there is no program for a [`Kind`], where it was sought and what to do.
+/// Says that there is no program for a kind, where it was sought and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    kind: Kind,
+    name: &'static str,
+    variable: &'static str,
     sought: Vec<PathBuf>,
 }
 
@@ -58,37 +68,82 @@ impl Kind {
     /// `TIDINGS_BROKERS` or cargo's target folder. Panics with the remedy when there is none.
     #[must_use]
     pub fn binary(self) -> Binary {
-        let folders = match env::var_os("TIDINGS_BROKERS") {
-            Some(folder) => vec![PathBuf::from(folder)],
-            // The test's own program is `<target folder>/[<platform>/]debug/deps/<test>`, wherever that folder is.
-            None => env::current_exe()
-                .expect("Linux tells a process where its program is")
-                .ancestors()
-                .skip(1)
-                .take(4)
-                .map(|folder| folder.join("brokers"))
-                .collect(),
-        };
-        self.find(env::var_os(self.variable()), &folders).unwrap_or_else(|missing| panic!("{missing}"))
+        binary(self.name(), self.variable())
     }
 
     /// Finds the program that `named`, the value of [`variable`](Self::variable), says, else the first in `folders`.
     pub fn find(self, named: Option<OsString>, folders: &[PathBuf]) -> Result<Binary, Missing> {
-        let candidates: Vec<(PathBuf, String)> = match named {
-            Some(path) => vec![(path.into(), format!("named by {}", self.variable()))],
-            None => folders
-                .iter()
-                .map(|folder| (folder.join(self.name()), format!("found in {}", folder.display())))
-                .collect(),
-        };
-        match candidates.iter().find(|(path, _)| path.is_file()) {
-            Some((path, origin)) => Ok(Binary { path: path.clone(), origin: origin.clone() }),
-            None => Err(Missing { kind: self, sought: candidates.into_iter().map(|(path, _)| path).collect() }),
+        find(self.name(), self.variable(), named, folders)
+    }
+}
+
+impl KafkaKind {
+    /// Every kind, the oldest first.
+    pub const ALL: [Self; 2] = [Self::Kafka40, Self::Kafka44];
+
+    /// The name that `scripts/brokers` gives to the program.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kafka40 => "kafka-4.0",
+            Self::Kafka44 => "kafka-4.4",
         }
+    }
+
+    /// The environment variable that names another program: the `kafka-run-class.sh` of a distribution.
+    #[must_use]
+    pub const fn variable(self) -> &'static str {
+        match self {
+            Self::Kafka40 => "TIDINGS_KAFKA_4_0",
+            Self::Kafka44 => "TIDINGS_KAFKA_4_4",
+        }
+    }
+
+    /// Finds the program as [`Kind::binary`] does. Panics with the remedy when there is none.
+    #[must_use]
+    pub fn binary(self) -> Binary {
+        binary(self.name(), self.variable())
+    }
+}
+
+fn binary(name: &'static str, variable: &'static str) -> Binary {
+    let folders = match env::var_os("TIDINGS_BROKERS") {
+        Some(folder) => vec![PathBuf::from(folder)],
+        // The test's own program is `<target folder>/[<platform>/]debug/deps/<test>`, wherever that folder is.
+        None => env::current_exe()
+            .expect("Linux tells a process where its program is")
+            .ancestors()
+            .skip(1)
+            .take(4)
+            .map(|folder| folder.join("brokers"))
+            .collect(),
+    };
+    find(name, variable, env::var_os(variable), &folders).unwrap_or_else(|missing| panic!("{missing}"))
+}
+
+fn find(
+    name: &'static str,
+    variable: &'static str,
+    named: Option<OsString>,
+    folders: &[PathBuf],
+) -> Result<Binary, Missing> {
+    let candidates: Vec<(PathBuf, String)> = match named {
+        Some(path) => vec![(path.into(), format!("named by {variable}"))],
+        None => folders.iter().map(|folder| (folder.join(name), format!("found in {}", folder.display()))).collect(),
+    };
+    match candidates.iter().find(|(path, _)| path.is_file()) {
+        Some((path, origin)) => Ok(Binary { path: path.clone(), origin: origin.clone() }),
+        None => Err(Missing { name, variable, sought: candidates.into_iter().map(|(path, _)| path).collect() }),
     }
 }
 
 impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for KafkaKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -106,8 +161,8 @@ impl fmt::Display for Missing {
         write!(
             f,
             "no server `{}`; run `./scripts/brokers` to get it, or name one in {} (sought: {})",
-            self.kind,
-            self.kind.variable(),
+            self.name,
+            self.variable,
             sought.join(", "),
         )
     }

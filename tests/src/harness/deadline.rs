@@ -18,17 +18,26 @@ pub async fn within<F: Future>(what: impl Display, future: F) -> F::Output {
 /// Asks `look` until it says `Ok`, for at most [`PATIENCE`]; panics with `what` and the last `Err` when that is over.
 ///
 /// For what other processes do. Where the thing awaited can notify, use [`within`].
-pub async fn eventually<T, E, F>(what: impl Display, mut look: impl FnMut() -> F) -> T
+pub async fn eventually<T, E, F>(what: impl Display, look: impl FnMut() -> F) -> T
 where
     // Not `AsyncFnMut`: the compiler can't tell that its future is `Send`, and tests spawn.
     F: Future<Output = Result<T, E>>,
     E: Display,
 {
-    let deadline = Instant::now() + PATIENCE;
+    eventually_in(PATIENCE, what, look).await
+}
+
+/// As [`eventually`], for what takes longer.
+pub(super) async fn eventually_in<T, E, F>(patience: Duration, what: impl Display, mut look: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, E>>,
+    E: Display,
+{
+    let deadline = Instant::now() + patience;
     let mut last = String::from("no answer to the first question");
     loop {
         let Ok(seen) = timeout_at(deadline, look()).await else {
-            panic!("not within {PATIENCE:?}: {what}; last seen: {last}")
+            panic!("not within {patience:?}: {what}; last seen: {last}")
         };
         match seen {
             Ok(value) => return value,

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`Server`] | one Redis or Valkey server: kill it, pause it, restart it on the same port with the same data |
 //! | [`Cluster`] | three primaries, with or without replicas: fail over, move a slot |
+//! | [`Kafka`] | one Apache Kafka, private or shared by a group of tests; [`Door`]s are proxies that clients stay behind |
+//! | [`KafkaCluster`] | three brokers: kill, pause or stop a partition's leader |
 //! | [`Proxy`] | stands between a client and a server: cuts, refuses, stalls, swallows replies, counts commands |
 //! | [`Program`] | a program of the tests' own in another process: kill it, pause it |
 //! | [`Tls`] | a certificate authority, a server's certificate and a client's |
@@ -15,6 +17,7 @@
 mod binary;
 mod cluster;
 mod deadline;
+mod kafka;
 mod ports;
 mod process;
 mod proxy;
@@ -22,9 +25,10 @@ mod resp;
 mod server;
 mod tls;
 
-pub use binary::{Binary, Kind, Missing};
+pub use binary::{Binary, KafkaKind, Kind, Missing};
 pub use cluster::{Cluster, Replicas};
 pub use deadline::{PATIENCE, eventually, within};
+pub use kafka::{Door, Kafka, KafkaCluster, KafkaOptions};
 pub use ports::free_ports;
 pub use process::Program;
 pub use proxy::{Counters, Cut, Direction, Proxy, Refusal};

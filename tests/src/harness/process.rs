@@ -25,6 +25,17 @@ impl Process {
         input: Stdio,
         log: PathBuf,
     ) -> io::Result<Self> {
+        Self::start_with(program, arguments, &[], input, log)
+    }
+
+    /// Starts `program` with these variables added to the environment.
+    pub(super) fn start_with(
+        program: &Path,
+        arguments: &[impl AsRef<OsStr>],
+        environment: &[(&str, String)],
+        input: Stdio,
+        log: PathBuf,
+    ) -> io::Result<Self> {
         let output = File::options().create(true).append(true).open(&log)?;
         // The kernel kills the child when its parent is gone, even if that is killed; setpriv then becomes the program,
         // so the process id stays the same.
@@ -33,6 +44,7 @@ impl Process {
             .args(["--pdeathsig", "KILL"])
             .arg(program)
             .args(arguments)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(input)
             .stdout(output.try_clone()?)
             .stderr(output);
@@ -52,10 +64,30 @@ impl Process {
         self.child.try_wait().expect("a child can be asked for its status")
     }
 
+    /// Waits until the process ends by itself.
+    pub(super) async fn end(&mut self) -> ExitStatus {
+        let pid = self.id();
+        eventually(format!("process {pid} ends"), || {
+            let ended = self.ended();
+            async move { ended.ok_or("it runs") }
+        })
+        .await
+    }
+
+    /// Asks the process to end in good order, and waits until it has.
+    pub(super) async fn terminate(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.end().await
+    }
+
+    /// Everything that the process printed.
+    pub(super) fn words(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
     /// The last lines that the process printed.
     pub(super) fn last_words(&self) -> String {
-        let log = fs::read(&self.log).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
+        let log = self.words();
         let lines: Vec<_> = log.lines().collect();
         lines[lines.len().saturating_sub(15)..].join("\n")
     }

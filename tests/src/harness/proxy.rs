@@ -107,6 +107,16 @@ impl Proxy {
             bind(port).await.map(|listener| (port, listener))
         })
         .await;
+        Self::serve(port, listener, upstream)
+    }
+
+    /// Listens on the port `port` of 127.0.0.1, once it is free, for connections to the port `upstream`.
+    pub(super) async fn start_at(port: u16, upstream: u16) -> Self {
+        let listener = eventually(format!("the proxy gets port {port}"), || bind(port)).await;
+        Self::serve(port, listener, upstream)
+    }
+
+    fn serve(port: u16, listener: TcpListener, upstream: u16) -> Self {
         let shared = Arc::new(Shared {
             upstream: (Ipv4Addr::LOCALHOST, upstream).into(),
             state: Mutex::new(State {
@@ -136,6 +146,12 @@ impl Proxy {
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The address for clients that take no URL: `127.0.0.1:...`.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// Ends all connections; returns when they are closed. New ones are served.
