@@ -5,6 +5,7 @@
 mod conformance;
 mod faults;
 mod harness;
+mod kafka;
 mod redis;
 mod sequences;
 mod weakened;
