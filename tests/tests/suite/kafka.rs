@@ -40,8 +40,12 @@ on_every_kind! {
     a_shared_server_carries_a_group,
     a_shared_server_s_door_breaks_the_network,
     a_killed_server_keeps_its_ports_and_log,
+    every_compression_is_read,
     users_log_in,
+    users_log_in_by_scram,
     a_tls_port_speaks_no_plain_text,
+    certificates_of_an_own_authority_are_checked,
+    users_log_in_through_tls_and_a_door,
     a_cluster_survives_the_crash_of_a_leader,
 }
 
@@ -170,20 +174,59 @@ async fn receive_from_start(config: &ClientConfig) -> String {
     receive(&consumer(config, "others", "kept")).await
 }
 
+async fn every_compression_is_read(kind: KafkaKind) {
+    let server = Kafka::shared(kind).await;
+    server.create_topic("compressed", 1, &[]).await;
+    let config = client(&server.address());
+    let consumer = consumer(&config, "readers", "compressed");
+    for compression in ["gzip", "snappy", "lz4", "zstd"] {
+        // Long enough that no codec finds it better as it is.
+        let payload = compression.repeat(1_000);
+        send(&producer(config.clone().set("compression.type", compression)), "compressed", &payload).await;
+        assert_eq!(receive(&consumer).await, payload);
+    }
+}
+
 async fn users_log_in(kind: KafkaKind) {
     let server = Kafka::start(kind, KafkaOptions::default().user("alice", "secret").doors(1)).await;
     server.create_topic("private", 1, &[]).await;
     let door = server.door().await;
     for address in [server.address(), door.address()] {
         let mut config = client(&address);
-        config.set("security.protocol", "sasl_plaintext").set("sasl.mechanism", "PLAIN");
-        config.set("sasl.username", "alice").set("sasl.password", "secret");
+        config.set("security.protocol", "sasl_plaintext");
+        log_in(&mut config, "PLAIN", "alice", "secret");
         send(&producer(&config), "private", "one").await;
-        config.set("sasl.password", "wrong").set("message.timeout.ms", "1000");
-        let record = FutureRecord::<(), _>::to("private").payload("two");
-        let refused = within("it is refused", producer(&config).send(record, Timeout::Never)).await;
-        assert_eq!(refused.unwrap_err().0.rdkafka_error_code(), Some(RDKafkaErrorCode::MessageTimedOut));
+        log_in(&mut config, "PLAIN", "alice", "wrong");
+        assert_refused(&config, "private").await;
     }
+}
+
+async fn users_log_in_by_scram(kind: KafkaKind) {
+    let options = KafkaOptions::default().user("alice", "secret").user("bob", "other");
+    let server = Kafka::start(kind, options).await;
+    server.create_topic("private", 1, &[]).await;
+    let mut config = client(&server.address());
+    config.set("security.protocol", "sasl_plaintext");
+    for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
+        log_in(&mut config, mechanism, "alice", "secret");
+        send(&producer(&config), "private", "one").await;
+        log_in(&mut config, mechanism, "bob", "other");
+        send(&producer(&config), "private", "two").await;
+        log_in(&mut config, mechanism, "bob", "secret");
+        assert_refused(&config, "private").await;
+    }
+}
+
+fn log_in(config: &mut ClientConfig, mechanism: &str, name: &str, password: &str) {
+    config.set("sasl.mechanism", mechanism).set("sasl.username", name).set("sasl.password", password);
+}
+
+/// Sees a record refused by a server that lets the client not even connect.
+async fn assert_refused(config: &ClientConfig, topic: &str) {
+    let producer = producer(config.clone().set("message.timeout.ms", "1000"));
+    let record = FutureRecord::<(), _>::to(topic).payload("refused");
+    let refused = within("it is refused", producer.send(record, Timeout::Never)).await;
+    assert_eq!(refused.unwrap_err().0.rdkafka_error_code(), Some(RDKafkaErrorCode::MessageTimedOut));
 }
 
 async fn a_tls_port_speaks_no_plain_text(kind: KafkaKind) {
@@ -196,6 +239,48 @@ async fn a_tls_port_speaks_no_plain_text(kind: KafkaKind) {
     // Either a TLS alert or a reset.
     let _ = within("the server hangs up", client.read_to_end(&mut answer)).await;
     assert!(answer.is_empty() || answer[0] == 0x15, "{answer:?}");
+}
+
+async fn certificates_of_an_own_authority_are_checked(kind: KafkaKind) {
+    // Clients have to have a certificate too.
+    let options = KafkaOptions::default().tls().config("listener.name.client.ssl.client.auth=required");
+    let server = Kafka::start(kind, options).await;
+    server.create_topic("sealed", 1, &[]).await;
+    let tls = server.tls().expect("it has certificates");
+    let mut config = client(&server.address());
+    config.set("security.protocol", "ssl");
+    set_paths(&mut config, &[("ssl.ca.location", &tls.ca)]);
+    assert_refused(&config, "sealed").await;
+    set_paths(
+        &mut config,
+        &[("ssl.certificate.location", &tls.client_certificate), ("ssl.key.location", &tls.client_key)],
+    );
+    send(&producer(&config), "sealed", "one").await;
+    assert_eq!(receive(&consumer(&config, "group", "sealed")).await, "one");
+    // The system's authorities haven't signed the server's.
+    config.remove("ssl.ca.location");
+    assert_refused(&config, "sealed").await;
+}
+
+async fn users_log_in_through_tls_and_a_door(kind: KafkaKind) {
+    let server = Kafka::start(kind, KafkaOptions::default().tls().user("alice", "secret").doors(1)).await;
+    server.create_topic("both", 1, &[]).await;
+    let door = server.door().await;
+    let mut config = client(&door.address());
+    config.set("security.protocol", "sasl_ssl");
+    set_paths(&mut config, &[("ssl.ca.location", &server.tls().expect("it has certificates").ca)]);
+    log_in(&mut config, "SCRAM-SHA-256", "alice", "secret");
+    send(&producer(&config), "both", "one").await;
+    door.cut(Cut::Reset).await;
+    assert_eq!(receive(&consumer(&config, "group", "both")).await, "one");
+    log_in(&mut config, "SCRAM-SHA-256", "alice", "wrong");
+    assert_refused(&config, "both").await;
+}
+
+fn set_paths(config: &mut ClientConfig, paths: &[(&str, &Path)]) {
+    for (name, path) in paths {
+        config.set(*name, path.to_str().expect("the folder's name is text"));
+    }
 }
 
 async fn a_cluster_survives_the_crash_of_a_leader(kind: KafkaKind) {
