@@ -109,6 +109,10 @@ pub enum ErrorKind {
     },
     /// The stream can take no more records: its ids are used up. Permanent.
     Exhausted,
+    /// The partitions belong to another member of the group, or the member's place does. Permanent.
+    Revoked,
+    /// Another producer of the same identity has taken over. Permanent.
+    Fenced,
     /// One message didn't decode; the subscription goes on.
     Malformed,
     /// The subscription ended, with its cause.
@@ -140,6 +144,8 @@ impl ErrorKind {
             Self::Conflict => "conflict",
             Self::Trimmed { .. } => "trimmed",
             Self::Exhausted => "exhausted",
+            Self::Revoked => "revoked",
+            Self::Fenced => "fenced",
             Self::Malformed => "malformed",
             Self::Ended(cause) => cause.word(),
             Self::StillRunning => "still_running",
@@ -411,6 +417,8 @@ impl fmt::Display for Error {
                 f.write_str("records may have been removed before they were read")?;
             }
             ErrorKind::Exhausted => f.write_str("the stream's ids are used up")?,
+            ErrorKind::Revoked => f.write_str("another member of the group has taken over")?,
+            ErrorKind::Fenced => f.write_str("another producer of the same identity has taken over")?,
             ErrorKind::Malformed => f.write_str("a message didn't decode")?,
             ErrorKind::Ended(cause) => write!(f, "the subscription ended: {cause}")?,
             ErrorKind::StillRunning => f.write_str("the deadline passed")?,

@@ -85,9 +85,9 @@ pub use declaration::{Carrier, Declaration, Kind, SelfKeyed, StreamKeyed, Stream
 pub use error::{BoxError, Cause, Error, ErrorKind, HandlerError, Operation, Outcome};
 pub use key::TopicKey;
 pub use stream::{
-    AckGroup, Append, AppendEntry, AppendKeyed, Claimed, Consumer, Delivery, Depth, Durability, Headers, KeyedStream,
-    MessageId, PendingEntry, Poison, Position, PositionError, Positions, Reader, Receipt, Start, Stream,
-    StreamSettings, Tail,
+    AckGroup, Append, AppendEntry, AppendKeyed, Claimed, CommitGroup, Consumer, Delivery, Depth, Durability, Headers,
+    KeyedStream, Lag, Member, MemberSettings, MemberTail, MessageId, PendingEntry, Poison, Position, PositionError,
+    Positions, Reader, Receipt, Start, Stream, StreamSettings, Tail,
 };
 pub use tidings_macros::{TopicKey, stream_spec, topic};
 pub use topic::{

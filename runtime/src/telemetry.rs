@@ -193,6 +193,29 @@ pub(crate) fn attempt_failed(declaration: Declaration, system: &'static str, fai
     );
 }
 
+pub(crate) fn assigned(declaration: Declaration, system: &'static str, partitions: &[u32]) {
+    event!(DEBUG, declaration, system, "receive", { "tidings.partitions" = ?partitions }, "partitions were assigned");
+}
+
+pub(crate) fn revoked(declaration: Declaration, system: &'static str, partitions: &[u32]) {
+    event!(
+        INFO,
+        declaration,
+        system,
+        "receive",
+        { "tidings.partitions" = ?partitions },
+        "partitions went to another member"
+    );
+}
+
+pub(crate) fn trimmed(declaration: Declaration, system: &'static str, after: Option<Position>, first: Position) {
+    event!(
+        WARN, declaration, system, "receive",
+        { "tidings.after" = after.map(tracing::field::display), "tidings.first" = %first },
+        "records were removed before they were read"
+    );
+}
+
 pub(crate) fn work_interrupted(declaration: Declaration, system: &'static str, failed: &Error, attempts: u32) {
     event!(
         WARN, declaration, system, "work", { "error.type" = failed.kind().word(), reason = failed.reason(), "tidings.attempts" = attempts },

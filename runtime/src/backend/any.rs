@@ -5,15 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Memory;
+use super::memory::MemoryMember;
 #[cfg(feature = "redis")]
 use super::{Redis, RedisCluster};
 use crate::capability::{
     AckGroups, Backend, BackendError, Capability, Checked, CommitGroups, Cursors, Dedup, Feed, GroupAddress, Host,
-    InboxMarks, Log, Outgoing, PatternPubSub, PubSub, Read, Record, Stored, StreamAddress, Taken, Transactions,
+    InboxMarks, Log, Outgoing, PatternPubSub, PubSub, Read, Record, Stored, StreamAddress, Taken, Transactions, Unit,
     Unsubscribe, Wanted,
 };
 use crate::error::{Error, ErrorKind, Operation, Outcome};
-use crate::stream::{Depth, Durability, PendingEntry, Position, Positions, Receipt, Start, StreamSettings};
+use crate::stream::{
+    Depth, Durability, Lag, MemberSettings, PendingEntry, Position, Positions, Receipt, Start, StreamSettings,
+};
 
 /// A backend that is chosen at run time, by a URL.
 ///
@@ -176,7 +179,8 @@ fn has<M, R, C>(any: &Any<M, R, C>, capability: Capability) -> bool {
     match capability {
         Capability::PubSub | Capability::Log | Capability::AckGroups | Capability::Dedup => true,
         Capability::PatternPubSub => !matches!(any, Any::Cluster(_)),
-        Capability::CommitGroups | Capability::Cursors | Capability::Transactions | Capability::InboxMarks => false,
+        Capability::CommitGroups | Capability::Transactions => matches!(any, Any::Memory(_)),
+        Capability::Cursors | Capability::InboxMarks => false,
     }
 }
 
@@ -360,10 +364,61 @@ impl AckGroups for AnyBackend {
     }
 }
 
+impl CommitGroups for AnyBackend {
+    type Member = MemoryMember;
+
+    async fn ensure_commit_group(
+        client: &AnyClient,
+        group: &GroupAddress,
+        start: &Start,
+    ) -> Result<bool, BackendError> {
+        Memory::ensure_commit_group(commits(client)?, group, start).await
+    }
+
+    async fn delete_commit_group(client: &AnyClient, group: &GroupAddress) -> Result<bool, BackendError> {
+        Memory::delete_commit_group(commits(client)?, group).await
+    }
+
+    async fn join(
+        client: &AnyClient,
+        group: &GroupAddress,
+        settings: &MemberSettings,
+    ) -> Result<MemoryMember, BackendError> {
+        Memory::join(commits(client)?, group, settings).await
+    }
+
+    async fn committed(client: &AnyClient, group: &GroupAddress) -> Result<Positions, BackendError> {
+        Memory::committed(commits(client)?, group).await
+    }
+
+    async fn reset_offsets(client: &AnyClient, group: &GroupAddress, to: &Start) -> Result<Positions, BackendError> {
+        Memory::reset_offsets(commits(client)?, group, to).await
+    }
+
+    async fn lag(client: &AnyClient, group: &GroupAddress) -> Result<Vec<Lag>, BackendError> {
+        Memory::lag(commits(client)?, group).await
+    }
+}
+
+/// The one backend here that has commit groups.
+fn commits(client: &AnyClient) -> Result<&Client<Memory>, BackendError> {
+    match &client.0 {
+        Any::Memory(inner) => Ok(inner),
+        _ => Err(unsupported(Capability::CommitGroups)),
+    }
+}
+
+impl Transactions for AnyBackend {
+    async fn record(client: &AnyClient, unit: Unit) -> Result<Vec<Receipt>, BackendError> {
+        match &client.0 {
+            Any::Memory(inner) => Memory::record(inner, unit).await,
+            _ => Err(unsupported(Capability::Transactions)),
+        }
+    }
+}
+
 // These have no operations yet; what requires them is refused when it is bound.
-impl CommitGroups for AnyBackend {}
 impl Cursors for AnyBackend {}
-impl Transactions for AnyBackend {}
 impl InboxMarks for AnyBackend {}
 
 #[cfg(test)]

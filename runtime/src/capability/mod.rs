@@ -4,7 +4,9 @@
 //! users. Each trait's docs are a contract of numbered sentences, and the conformance suite (feature `conformance`)
 //! holds an implementation to them.
 
+mod commit;
 mod stream;
+mod unit;
 
 use std::fmt;
 use std::future::Future;
@@ -16,7 +18,9 @@ pub use crate::broker::Host;
 use crate::error::{BoxError, ErrorKind, Outcome};
 pub use crate::stream::{GroupAddress, Origin, Record, StreamAddress, partition_of};
 pub use crate::topic::{Feed, FeedEnded};
-pub use stream::{AckGroups, CommitGroups, Cursors, Dedup, InboxMarks, Log, Read, Stored, Taken, Transactions};
+pub use commit::{CommitGroups, Fetched, GroupMember};
+pub use stream::{AckGroups, Cursors, Dedup, InboxMarks, Log, Read, Stored, Taken};
+pub use unit::{Settlement, Transactions, Unit};
 
 /// An adapter to one messaging system: its settings, shared by the brokers that use the same value.
 ///

@@ -268,15 +268,6 @@ macro_rules! declared {
 }
 
 declared! {
-    /// Consumer groups that commit a position for each partition.
-    CommitGroups: Log,
-    "the backend `{Self}` has no commit groups",
-    "this backend can't commit a position for each partition",
-    "use an ack group (`requires(ack_groups)`) where the backend has one",
-    "in generic code add the bound `B: tidings::capability::CommitGroups`"
-}
-
-declared! {
     /// Durable cursors with one delivery in flight.
     Cursors: Log,
     "the backend `{Self}` has no cursors",
@@ -286,17 +277,8 @@ declared! {
 }
 
 declared! {
-    /// A unit of appends and settlements that is recorded whole or not at all.
-    Transactions: Log,
-    "the backend `{Self}` has no transactions",
-    "this backend can't record appends and settlements as one unit",
-    "append with a caller's id (`requires(dedup)`), so that a repeated append is stored once",
-    "in generic code add the bound `B: tidings::capability::Transactions`"
-}
-
-declared! {
     /// Marks of handled messages in the same unit.
-    InboxMarks: Transactions,
+    InboxMarks: super::Transactions,
     "the backend `{Self}` keeps no inbox marks",
     "this backend can't mark a message as handled within a transaction",
     "keep the marks in the handler's own database transaction",

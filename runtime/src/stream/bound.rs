@@ -15,13 +15,22 @@ pub(crate) struct BoundStream {
     pub(crate) address: Arc<StreamAddress>,
     /// What this broker has ensured the stream with.
     ensured: Mutex<Option<StreamSettings>>,
-    groups: Mutex<HashMap<Arc<str>, Arc<BoundGroup>>>,
+    groups: Mutex<Groups>,
+}
+
+type Groups = HashMap<(Discipline, Arc<str>), Arc<BoundGroup>>;
+
+/// How a group consumes. Groups of two disciplines share nothing, also where they have one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Discipline {
+    Ack,
+    Commit,
 }
 
 /// A group of a stream: what every handle to it shares.
 #[derive(Debug)]
 pub(crate) struct BoundGroup {
-    pub(crate) address: GroupAddress,
+    pub(crate) address: Arc<GroupAddress>,
     /// Where this broker has ensured the group to start.
     ensured: Mutex<Option<Start>>,
 }
@@ -48,18 +57,19 @@ impl BoundStream {
     }
 
     /// Finds or makes a group, unless there are `most` of them.
-    pub(super) fn group(&self, name: &str, most: usize) -> Option<Arc<BoundGroup>> {
+    pub(super) fn group(&self, discipline: Discipline, name: &str, most: usize) -> Option<Arc<BoundGroup>> {
         let mut groups = lock(&self.groups);
-        if let Some(group) = groups.get(name) {
+        let name: Arc<str> = name.into();
+        let key = (discipline, name.clone());
+        if let Some(group) = groups.get(&key) {
             return Some(group.clone());
         }
         if groups.len() >= most {
             return None;
         }
-        let name: Arc<str> = name.into();
-        let address = GroupAddress::new(self.address.clone(), name.clone());
+        let address = Arc::new(GroupAddress::new(self.address.clone(), name));
         let group = Arc::new(BoundGroup { address, ensured: Mutex::default() });
-        groups.insert(name, group.clone());
+        groups.insert(key, group.clone());
         Some(group)
     }
 }

@@ -3,10 +3,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AckGroup, BoundStream, Durability, StreamSettings};
+use super::{AckGroup, BoundStream, CommitGroup, Durability, StreamSettings};
 use crate::broker::{Broker, Host, Place};
 use crate::call::Call;
-use crate::capability::{AckGroups, Backend, BackendError, Capability, Dedup, Log};
+use crate::capability::{AckGroups, Backend, BackendError, Capability, CommitGroups, Dedup, Log};
 use crate::declaration::{Declaration, StreamSpec};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::telemetry;
@@ -118,6 +118,20 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
         self.needs(Capability::AckGroups, Operation::Bind)?;
         AckGroup::new(self, name)
     }
+
+    /// Looks up a commit group: members that share the stream's partitions and commit a position in each. It does no I/O;
+    /// call [`CommitGroup::ensure`] to record where it begins.
+    ///
+    /// # Errors
+    ///
+    /// As [`ack_group`](Self::ack_group).
+    pub fn commit_group(&self, name: &str) -> Result<CommitGroup<T, B>, Error>
+    where
+        B: CommitGroups,
+    {
+        self.needs(Capability::CommitGroups, Operation::Bind)?;
+        CommitGroup::new(self, name)
+    }
 }
 
 impl<T: StreamSpec, B: Backend> Stream<T, B> {
@@ -167,7 +181,7 @@ impl<T: StreamSpec, B: Backend> Stream<T, B> {
     }
 
     /// Runs one operation of the backend in its span, without a place among the broker's.
-    pub(super) async fn observe<R>(
+    pub(crate) async fn observe<R>(
         &self,
         operation: Operation,
         run: impl Future<Output = Result<R, BackendError>> + Send,

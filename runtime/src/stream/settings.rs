@@ -209,3 +209,76 @@ impl fmt::Display for Depth {
         }
     }
 }
+
+/// How much of a partition a commit group hasn't acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lag {
+    /// The partition.
+    pub partition: u32,
+    /// Up to where everything is acknowledged; `None` before the first record.
+    pub committed: Option<Position>,
+    /// Records after that. On Kafka these are offsets, some of which may have no record.
+    pub records: u64,
+}
+
+impl Lag {
+    /// Makes a lag, as a backend does.
+    #[must_use]
+    pub const fn new(partition: u32, committed: Option<Position>, records: u64) -> Self {
+        Self { partition, committed, records }
+    }
+}
+
+/// How a member takes part in a commit group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemberSettings {
+    /// The member's name, `[a-z0-9][a-z0-9_-]{0,126}`, under which it gets its partitions back after a restart. Default:
+    /// none, and a member that leaves has its partitions spread over the others at once. A name stands for one member at
+    /// a time.
+    pub name: Option<String>,
+    /// How long a partition that is to move waits for what is under way, 0 to 5 min. Default 10 s.
+    pub hand_over: Duration,
+}
+
+impl Default for MemberSettings {
+    fn default() -> Self {
+        Self { name: None, hand_over: Duration::from_secs(10) }
+    }
+}
+
+impl MemberSettings {
+    /// Starts without a name, and with 10 s to hand over.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the member's name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets how long a partition that is to move waits for what is under way.
+    #[must_use]
+    pub fn hand_over(mut self, hand_over: Duration) -> Self {
+        self.hand_over = hand_over;
+        self
+    }
+
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if let Some(name) = &self.name
+            && let Err(wrong) = crate::address::check_connection_name("member", name)
+        {
+            problems.push(wrong.to_string());
+        }
+        if self.hand_over > Duration::from_mins(5) {
+            problems.push(format!("`hand_over` is {:?}; give at most 5 min", self.hand_over));
+        }
+        problems
+    }
+}

@@ -1,6 +1,10 @@
 //! The worker: the supervised loop over a group, with concurrency and order by key.
 
+mod commit;
+#[cfg(test)]
+mod commit_tests;
 mod lanes;
+mod progress;
 mod queue;
 mod run;
 mod settings;
@@ -10,19 +14,22 @@ mod tests;
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::capability::AckGroups;
+use crate::capability::{AckGroups, Backend, CommitGroups};
 use crate::declaration::StreamSpec;
 use crate::error::{Error, HandlerError};
-use crate::stream::{AckGroup, Position};
+use crate::stream::{AckGroup, CommitGroup, Position};
 use crate::topic::{Gap, Stop, SupervisePolicy};
 
 use settings::Settings;
 
-/// A worker that is ready to run: [`AckGroup::worker`] makes one.
+/// A worker that is ready to run: [`AckGroup::worker`] and [`CommitGroup::worker`] make one.
+///
+/// What follows is of ack groups; [`CommitGroup::worker`] says what differs.
 ///
 /// # What it does
 ///
@@ -43,8 +50,8 @@ use settings::Settings;
 /// What was handled is acknowledged at least once: an entry comes again after a crash between the two, or where another
 /// worker claimed it while this one was out of reach.
 #[must_use = "a worker does nothing until `run` is awaited"]
-pub struct Worker<T: StreamSpec, B: AckGroups, S = ()> {
-    group: AckGroup<T, B>,
+pub struct Worker<T: StreamSpec, B: Backend, S = (), G = AckGroup<T, B>> {
+    group: G,
     name: Arc<str>,
     settings: Settings,
     state: S,
@@ -53,6 +60,8 @@ pub struct Worker<T: StreamSpec, B: AckGroups, S = ()> {
     gap: Option<OnGap<S>>,
     /// Whether a gap callback was set for a state that was replaced.
     gap_dropped: bool,
+    /// What it handles, and where from.
+    of: PhantomData<fn() -> (T, B)>,
 }
 
 type Notified = Arc<dyn Fn(WorkerNotice<'_>) + Send + Sync>;
@@ -102,6 +111,28 @@ pub enum WorkerNotice<'a> {
         /// Where they stand.
         positions: &'a [Position],
     },
+    /// Partitions of a commit group are this worker's now.
+    Assigned {
+        /// Which.
+        partitions: &'a [u32],
+    },
+    /// Partitions of a commit group went to another member.
+    Revoked {
+        /// Which.
+        partitions: &'a [u32],
+    },
+    /// Records were removed from a partition of a commit group before they could be read. They are gone.
+    Trimmed {
+        /// After which the worker would have gone on; `None` before the first.
+        after: Option<Position>,
+        /// The first that is left, where it goes on.
+        first: Position,
+    },
+    /// No more of a partition is read until what holds it up is settled, which takes a restart where it failed.
+    HeldUp {
+        /// The first record that isn't handled.
+        position: Position,
+    },
 }
 
 impl fmt::Display for WorkerNotice<'_> {
@@ -132,6 +163,19 @@ impl fmt::Display for WorkerNotice<'_> {
             Self::TakenOver { positions } => {
                 f.write_str("claimed by another consumer: ")?;
                 list(f, positions)
+            }
+            Self::Assigned { partitions } => write!(f, "assigned: partitions {partitions:?}"),
+            Self::Revoked { partitions } => write!(f, "gone to another member: partitions {partitions:?}"),
+            Self::Trimmed { after, first } => {
+                f.write_str("removed from the stream before they were read: from ")?;
+                match after {
+                    Some(after) => write!(f, "after `{after}`")?,
+                    None => f.write_str("the first on")?,
+                }
+                write!(f, " to before `{first}`")
+            }
+            Self::HeldUp { position } => {
+                write!(f, "`{position}` holds its partition up: too many records after it wait to be committed")
             }
         }
     }
@@ -172,20 +216,99 @@ impl<T: StreamSpec, B: AckGroups> AckGroup<T, B> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn worker(&self, name: &str) -> Worker<T, B> {
-        Worker {
-            group: self.clone(),
-            name: name.into(),
+        Worker::over(self.clone(), name.into())
+    }
+}
+
+impl<T: StreamSpec, B: CommitGroups> CommitGroup<T, B> {
+    /// Makes a worker, a member of the group while it runs.
+    ///
+    /// It handles the records of its partitions, several at once and those of one key in order, and commits up to where
+    /// everything of a partition is handled: never past a record that is under way or failed. What is handled beyond such
+    /// a record comes again after a restart. Where a record that failed holds a partition up for
+    /// [`uncommitted`](Worker::uncommitted) records, no more of that partition are read, which is told.
+    ///
+    /// A partition that is to move to another member is handed over when what is under way of it is handled and
+    /// committed, at the latest after [`drain`](Worker::drain).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tidings::{Broker, Config, Namespace, Start, Stop, StreamSettings, backend::Memory, stream_spec};
+    /// #[stream_spec(name = "shop.orders", version = 1, key = u64, requires(commit_groups))]
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Order { cents: i64 }
+    ///
+    /// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+    /// let broker = Broker::new(Memory::new(), Config::new(Namespace::new("shop", "test")?))?;
+    /// let orders = Order::stream(&broker)?;
+    /// orders.ensure(StreamSettings::new().partitions(4)).await?;
+    /// let reports = orders.commit_group("reports")?;
+    /// reports.ensure(Start::Earliest).await?;
+    /// orders.append(&7, &Order { cents: 990 }).await?;
+    ///
+    /// let stop = Stop::new();
+    /// let worker = reports.worker().concurrency(8).with(stop.clone()).until(&stop);
+    /// worker
+    ///     .run(async |delivery, stop: Stop| {
+    ///         assert_eq!(delivery.into_value()?.cents, 990);
+    ///         stop.stop();
+    ///         Ok(())
+    ///     })
+    ///     .await?;
+    /// assert!(reports.lag().await?.iter().all(|lag| lag.records == 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn worker(&self) -> Worker<T, B, (), Self> {
+        Worker::over(self.clone(), "".into())
+    }
+}
+
+impl<T: StreamSpec, B: Backend, G> Worker<T, B, (), G> {
+    fn over(group: G, name: Arc<str>) -> Self {
+        Self {
+            group,
+            name,
             settings: Settings::default(),
             state: (),
             stop: None,
             notice: None,
             gap: None,
             gap_dropped: false,
+            of: PhantomData,
         }
     }
 }
 
 impl<T: StreamSpec, B: AckGroups, S> Worker<T, B, S> {
+    /// Sets how long an entry must have been idle before this worker claims it from another consumer, or from its own
+    /// past. Default 1 min, 30 ms to 24 h. All workers of a group should have the same: a worker keeps its own entries
+    /// from being claimed by telling of them every third of this time.
+    pub fn claim_after(mut self, idle: Duration) -> Self {
+        self.settings.claim_after = idle;
+        self
+    }
+}
+
+impl<T: StreamSpec, B: CommitGroups, S> Worker<T, B, S, CommitGroup<T, B>> {
+    /// Gives the member a name, under which it gets its partitions back after a restart: see
+    /// [`MemberSettings::name`](crate::MemberSettings::name). Default: none.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets how many records of a partition may be given and not committed, be it that they are under way or that one
+    /// before them failed. Default 10,000, 1 to 1,000,000.
+    pub fn uncommitted(mut self, records: usize) -> Self {
+        self.settings.uncommitted = records;
+        self
+    }
+}
+
+impl<T: StreamSpec, B: Backend, S, G> Worker<T, B, S, G> {
     /// Sets how many handlers run at once, each in a task of its own. Default 1, 1 to 1,024.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.settings.concurrency = handlers;
@@ -212,14 +335,6 @@ impl<T: StreamSpec, B: AckGroups, S> Worker<T, B, S> {
         self
     }
 
-    /// Sets how long an entry must have been idle before this worker claims it from another consumer, or from its own
-    /// past. Default 1 min, 30 ms to 24 h. All workers of a group should have the same: a worker keeps its own entries
-    /// from being claimed by telling of them every third of this time.
-    pub fn claim_after(mut self, idle: Duration) -> Self {
-        self.settings.claim_after = idle;
-        self
-    }
-
     /// Sets how long a stop waits for the handlers under way and for their settlement. Default 30 s, 1 ms to 24 h. What
     /// isn't done by then is dropped and given back.
     pub fn drain(mut self, budget: Duration) -> Self {
@@ -242,9 +357,9 @@ impl<T: StreamSpec, B: AckGroups, S> Worker<T, B, S> {
 
     /// Gives the state that each call of the handler gets a clone of. Call it before [`on_gap`](Self::on_gap), whose
     /// callback gets it too; the other way round, running it is `Invalid`.
-    pub fn with<N>(self, state: N) -> Worker<T, B, N> {
-        let Self { group, name, settings, state: _, stop, notice, gap, gap_dropped } = self;
-        Worker { group, name, settings, state, stop, notice, gap: None, gap_dropped: gap_dropped || gap.is_some() }
+    pub fn with<N>(self, state: N) -> Worker<T, B, N, G> {
+        let Self { group, name, settings, state: _, stop, notice, gap, gap_dropped, of } = self;
+        Worker { group, name, settings, state, stop, notice, gap: None, gap_dropped: gap_dropped || gap.is_some(), of }
     }
 
     /// Stops the worker when the token is pulled: it takes nothing new, lets the handlers under way finish, acknowledges
@@ -273,7 +388,7 @@ impl<T: StreamSpec, B: AckGroups, S> Worker<T, B, S> {
     }
 }
 
-impl<T: StreamSpec, B: AckGroups, S> fmt::Debug for Worker<T, B, S> {
+impl<T: StreamSpec, B: Backend, S, G: fmt::Debug> fmt::Debug for Worker<T, B, S, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker")
             .field("group", &self.group)

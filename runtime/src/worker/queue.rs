@@ -297,6 +297,11 @@ impl Queue {
         lock(&self.state).lanes.remove(|position| lost.contains(&position))
     }
 
+    /// Removes those that wait of these partitions.
+    pub(super) fn forget(&self, partitions: &[u32]) {
+        lock(&self.state).lanes.remove(|position| partitions.contains(&position.partition()));
+    }
+
     /// Takes nothing more, and returns what waited.
     pub(super) fn drain(&self) -> Vec<Position> {
         let mut state = lock(&self.state);

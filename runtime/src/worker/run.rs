@@ -12,7 +12,7 @@ use super::queue::Queue;
 use super::slot::{Handler, Slot};
 use super::{Worker, WorkerNotice};
 use crate::broker::{Tracked, caught, lock};
-use crate::capability::{AckGroups, BackendError, Stored, Taken};
+use crate::capability::{AckGroups, Backend, BackendError, Stored, Taken};
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
 use crate::error::{Cause, Error, ErrorKind, HandlerError, Operation};
@@ -78,21 +78,15 @@ where
         H: Fn(Vec<Delivery<T>>, S) -> Handling + Send + Sync + 'static,
         Handling: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
-        if !(1..=65_536).contains(&max) {
-            let detail = format!("batches of {max}; give 1 to 65536");
-            return Err(self.group.error(ErrorKind::Invalid, Operation::Work).detail(detail));
+        let handler = Many { handler, state: self.state.clone(), max };
+        if let Some(problem) = handler.problem() {
+            return Err(self.group.error(ErrorKind::Invalid, Operation::Work).detail(problem));
         }
-        let state = self.state.clone();
-        self.drive(Many { handler, state, max }).await
+        self.drive(handler).await
     }
 
     async fn drive<H: Handler<T>>(self, handler: H) -> Result<Ended, Error> {
-        let mut problems = self.settings.problems();
-        if self.gap_dropped {
-            problems.push(
-                "`with` was called after `on_gap`, whose callback is gone with the state; call it before".to_owned(),
-            );
-        }
+        let problems = problems(&self);
         if !problems.is_empty() {
             return Err(self.group.error(ErrorKind::Invalid, Operation::Work).detail(problems.join("; ")));
         }
@@ -101,21 +95,8 @@ where
         let shared = stream.host().shared().clone();
         let name = format!("worker `{}` of `{}` of `{}`", self.name, self.group.name(), stream.declaration());
         let _entry = shared.tracker.enter(Tracked::Callback, name);
-        let queue = Arc::new(Queue::new(self.settings.concurrency, self.settings.read_ahead, self.stop.clone()));
+        let queue = start_slots(&self, &stream, handler);
         let _cancelled = CancelledWhenDropped(queue.clone());
-        let handler = Arc::new(handler);
-        for index in 0..self.settings.concurrency {
-            let slot = Slot {
-                stream: stream.clone(),
-                queue: queue.clone(),
-                handler: handler.clone(),
-                notice: self.notice.clone(),
-                deadline: self.settings.deadline,
-                paused_keys: self.settings.paused_keys,
-                index,
-            };
-            stream.host().spawn("worker's handler", shared.inside(slot.run()));
-        }
         let run = Run {
             average: Mutex::new(FIRST_AVERAGE),
             settled: Mutex::default(),
@@ -130,7 +111,43 @@ where
     }
 }
 
-struct CancelledWhenDropped(Arc<Queue>);
+/// What is wrong with a worker's settings.
+pub(super) fn problems<T: StreamSpec, B: Backend, S, G>(worker: &Worker<T, B, S, G>) -> Vec<String> {
+    let mut problems = worker.settings.problems();
+    if worker.gap_dropped {
+        problems
+            .push("`with` was called after `on_gap`, whose callback is gone with the state; call it before".to_owned());
+    }
+    problems
+}
+
+/// Starts the tasks that handle what is put into the queue.
+pub(super) fn start_slots<T, B, S, G, H>(worker: &Worker<T, B, S, G>, stream: &Stream<T, B>, handler: H) -> Arc<Queue>
+where
+    T: StreamSpec + Send + 'static,
+    T::Codec: Decode<T>,
+    B: Backend,
+    H: Handler<T>,
+{
+    let settings = &worker.settings;
+    let queue = Arc::new(Queue::new(settings.concurrency, settings.read_ahead, worker.stop.clone()));
+    let handler = Arc::new(handler);
+    for index in 0..settings.concurrency {
+        let slot = Slot {
+            stream: stream.clone(),
+            queue: queue.clone(),
+            handler: handler.clone(),
+            notice: worker.notice.clone(),
+            deadline: settings.deadline,
+            paused_keys: settings.paused_keys,
+            index,
+        };
+        stream.host().spawn("worker's handler", stream.host().shared().inside(slot.run()));
+    }
+    queue
+}
+
+pub(super) struct CancelledWhenDropped(pub(super) Arc<Queue>);
 
 impl Drop for CancelledWhenDropped {
     fn drop(&mut self) {
@@ -138,9 +155,9 @@ impl Drop for CancelledWhenDropped {
     }
 }
 
-struct One<H, S> {
-    handler: H,
-    state: S,
+pub(super) struct One<H, S> {
+    pub(super) handler: H,
+    pub(super) state: S,
 }
 
 impl<T, S, H, Handling> Handler<T> for One<H, S>
@@ -162,10 +179,17 @@ where
     }
 }
 
-struct Many<H, S> {
-    handler: H,
-    state: S,
-    max: usize,
+pub(super) struct Many<H, S> {
+    pub(super) handler: H,
+    pub(super) state: S,
+    pub(super) max: usize,
+}
+
+impl<H, S> Many<H, S> {
+    pub(super) fn problem(&self) -> Option<String> {
+        let max = self.max;
+        (!(1..=65_536).contains(&max)).then(|| format!("batches of {max}; give 1 to 65536"))
+    }
 }
 
 impl<T, S, H, Handling> Handler<T> for Many<H, S>
@@ -187,7 +211,16 @@ where
 }
 
 /// What a record is taken to have before any was read.
-const FIRST_AVERAGE: usize = 8 << 10;
+pub(super) const FIRST_AVERAGE: usize = 8 << 10;
+
+/// Learns how many bytes a record has.
+pub(super) fn measured(average: &Mutex<usize>, records: &[Stored]) {
+    if !records.is_empty() {
+        let bytes: usize = records.iter().map(|stored| stored.record.data.len()).sum();
+        let mut average = lock(average);
+        *average = usize::midpoint(*average, bytes / records.len());
+    }
+}
 
 struct Run<T: StreamSpec, B: AckGroups, S> {
     worker: Worker<T, B, S>,
@@ -546,12 +579,7 @@ where
     }
 
     fn measure(&self, records: &[Stored]) {
-        if records.is_empty() {
-            return;
-        }
-        let bytes: usize = records.iter().map(|stored| stored.record.data.len()).sum();
-        let mut average = lock(&self.average);
-        *average = usize::midpoint(*average, bytes / records.len());
+        measured(&self.average, records);
     }
 
     /// Acknowledges what was handled, all that there is each time.

@@ -12,6 +12,7 @@ pub(super) struct Settings {
     pub(super) claim_after: Duration,
     pub(super) drain: Duration,
     pub(super) paused_keys: usize,
+    pub(super) uncommitted: usize,
     pub(super) backoff: SupervisePolicy,
 }
 
@@ -25,6 +26,7 @@ impl Default for Settings {
             claim_after: Duration::from_mins(1),
             drain: Duration::from_secs(30),
             paused_keys: 1_024,
+            uncommitted: 10_000,
             backoff: SupervisePolicy::default(),
         }
     }
@@ -39,6 +41,7 @@ impl Settings {
             ("read_ahead", self.read_ahead, 65_536),
             ("read_ahead_bytes", self.read_ahead_bytes, 1 << 30),
             ("paused_keys", self.paused_keys, 65_536),
+            ("uncommitted", self.uncommitted, 1_000_000),
         ];
         let times = [
             ("deadline", self.deadline, least),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::queue::Queue;
 use super::{Notified, WorkerNotice};
 use crate::broker::caught;
-use crate::capability::{AckGroups, Stored};
+use crate::capability::{Backend, Stored};
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, HandlerError, Operation};
@@ -27,7 +27,7 @@ pub(super) trait Handler<T: StreamSpec>: Send + Sync + 'static {
 }
 
 /// One of the handlers that run at once.
-pub(super) struct Slot<T: StreamSpec, B: AckGroups, H> {
+pub(super) struct Slot<T: StreamSpec, B: Backend, H> {
     pub(super) stream: Stream<T, B>,
     pub(super) queue: Arc<Queue>,
     pub(super) handler: Arc<H>,
@@ -41,7 +41,7 @@ impl<T, B, H> Slot<T, B, H>
 where
     T: StreamSpec + Send + 'static,
     T::Codec: Decode<T>,
-    B: AckGroups,
+    B: Backend,
     H: Handler<T>,
 {
     /// Handles one delivery, or batch, after another until there is nothing more to take or the broker closes.

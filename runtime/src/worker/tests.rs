@@ -61,6 +61,11 @@ impl Bench {
                 WorkerNotice::Lost { positions } => format!("lost {}", positions.len()),
                 WorkerNotice::Claimed { positions } => format!("claimed {}", positions.len()),
                 WorkerNotice::TakenOver { positions } => format!("taken over {}", positions.len()),
+                // Of commit groups.
+                other @ (WorkerNotice::Assigned { .. }
+                | WorkerNotice::Revoked { .. }
+                | WorkerNotice::Trimmed { .. }
+                | WorkerNotice::HeldUp { .. }) => other.to_string(),
                 WorkerNotice::Interrupted { error } | WorkerNotice::Failed { error, .. } => {
                     error.kind().word().to_owned()
                 }

@@ -79,7 +79,9 @@ impl State {
     pub(super) fn trim_acknowledged(&mut self) -> u64 {
         let mut removed = 0;
         for (index, partition) in self.partitions.iter_mut().enumerate() {
-            if let Some(floor) = self.groups.values().map(|group| group.parts[index].floor()).min() {
+            let floors = self.groups.values().map(|group| group.parts[index].floor());
+            let floors = floors.chain(self.commit_groups.values().map(|group| group.floor(index)));
+            if let Some(floor) = floors.min() {
                 removed += partition.remove_below(floor);
             }
         }

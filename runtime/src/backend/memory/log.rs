@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::commit::CommitGroup;
 use super::group::Group;
 use crate::broker::lock;
 use crate::capability::{BackendError, Read, Record, Stored, partition_of};
@@ -30,6 +31,7 @@ pub(super) struct State {
     settings: StreamSettings,
     pub(super) partitions: Vec<Partition>,
     pub(super) groups: BTreeMap<Arc<str>, Group>,
+    pub(super) commit_groups: BTreeMap<Arc<str>, CommitGroup>,
     /// The partition of the next record without a key.
     turn: u32,
     /// The partition that the next read begins with.
@@ -60,11 +62,16 @@ pub(super) fn failed(kind: ErrorKind, text: impl Into<String>) -> BackendError {
     BackendError::new(kind, Outcome::NotApplied).with_source(text.into())
 }
 
-fn absent() -> BackendError {
+pub(super) fn absent() -> BackendError {
     failed(ErrorKind::Absent, "there is no such stream; `ensure` creates it")
 }
 
 impl Log {
+    /// Locks the stream, which may not be there.
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Option<State>> {
+        lock(&self.state)
+    }
+
     /// Works on the stream, where it is there.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut State) -> Result<R, BackendError>) -> Result<R, BackendError> {
         work(lock(&self.state).as_mut().ok_or_else(absent)?)
@@ -87,6 +94,7 @@ impl Log {
                         .map(|_| Partition { first, records: VecDeque::new() })
                         .collect(),
                     groups: BTreeMap::new(),
+                    commit_groups: BTreeMap::new(),
                     turn: 0,
                     rotation: 0,
                     ids: HashMap::new(),
@@ -126,7 +134,7 @@ impl Log {
 }
 
 impl State {
-    fn append(&mut self, record: Record, now: SystemTime) -> Receipt {
+    pub(super) fn append(&mut self, record: Record, now: SystemTime) -> Receipt {
         let id = record.id.clone().filter(|_| record.once);
         if let Some(id) = &id {
             self.forget();
@@ -248,7 +256,7 @@ impl Partition {
         self.first + self.records.partition_point(|kept| kept.at < time) as u64
     }
 
-    fn stored(&self, index: usize, from: u64) -> impl Iterator<Item = Stored> + '_ {
+    pub(super) fn stored(&self, index: usize, from: u64) -> impl Iterator<Item = Stored> + '_ {
         let from = from.min(self.end());
         let skipped = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let kept = self.records.range(skipped..);

@@ -1,9 +1,12 @@
 //! Topics and streams within one process.
 
+mod commit;
 mod group;
 mod hub;
 mod log;
+mod member;
 mod stream;
+mod unit;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,6 +19,7 @@ use crate::error::{Cause, ErrorKind, Outcome};
 
 use hub::Hub;
 use log::Logs;
+pub(super) use member::MemoryMember;
 
 /// Topics and streams within one process: no server, no tasks, no global state. What is in a stream is gone with the
 /// last clone of the value and the brokers built from it.
@@ -31,6 +35,8 @@ pub struct Memory {
     refused: Arc<AtomicBool>,
     /// Counts the calls of `disconnect`.
     connections: Arc<AtomicU64>,
+    /// Counts the members of commit groups.
+    members: Arc<AtomicU64>,
 }
 
 /// One broker's use of a [`Memory`].

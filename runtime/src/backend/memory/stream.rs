@@ -13,21 +13,21 @@ use crate::stream::{Depth, Durability, PendingEntry, Position, Positions, Receip
 
 impl MemoryClient {
     /// The stream, where the system is in reach.
-    fn log<'a>(&self, stream: &'a StreamAddress) -> Result<&'a Kept, BackendError> {
+    pub(super) fn log<'a>(&self, stream: &'a StreamAddress) -> Result<&'a Arc<Kept>, BackendError> {
         if self.memory.refused.load(Ordering::Acquire) {
             return Err(unavailable());
         }
-        Ok(stream.state(|| lock(&self.memory.logs).entry(stream.text().clone()).or_default().clone()) as &Arc<Kept>)
+        Ok(stream.state(|| lock(&self.memory.logs).entry(stream.text().clone()).or_default().clone()))
     }
 
     /// The same, and counts against the task's budget, so that a loop of operations lets others run.
-    async fn reach<'a>(&self, stream: &'a StreamAddress) -> Result<&'a Kept, BackendError> {
+    pub(super) async fn reach<'a>(&self, stream: &'a StreamAddress) -> Result<&'a Arc<Kept>, BackendError> {
         tokio::task::coop::consume_budget().await;
         self.log(stream)
     }
 
     /// Looks again whenever something has changed, until there is something or the time is up.
-    async fn wait<R>(
+    pub(super) async fn wait<R>(
         &self,
         log: &Kept,
         wait: Duration,

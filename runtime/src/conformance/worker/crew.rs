@@ -289,7 +289,12 @@ impl<B: AckGroups> Crew<B> {
                     }
                     WorkerNotice::Lost { positions } => Seen::Lost(positions.len()),
                     // When it comes depends on the clock; the deliveries tell of it, too.
-                    WorkerNotice::Claimed { .. } => return,
+                    WorkerNotice::Claimed { .. }
+                    // Of commit groups.
+                    | WorkerNotice::Assigned { .. }
+                    | WorkerNotice::Revoked { .. }
+                    | WorkerNotice::Trimmed { .. }
+                    | WorkerNotice::HeldUp { .. } => return,
                     WorkerNotice::TakenOver { positions } => Seen::TakenOver(positions.len()),
                 });
             })

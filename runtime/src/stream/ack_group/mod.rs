@@ -6,7 +6,7 @@ mod tail;
 use std::fmt;
 use std::sync::Arc;
 
-use super::bound::BoundGroup;
+use super::bound::{BoundGroup, Discipline};
 use super::{Depth, PendingEntry, Position, Start, Stream};
 use crate::address::check_connection_name;
 use crate::call::Call;
@@ -32,7 +32,7 @@ impl<T: StreamSpec, B: AckGroups> AckGroup<T, B> {
         let error = |kind| stream.error(kind, Operation::Bind);
         check_connection_name("group", name).map_err(|wrong| error(ErrorKind::Invalid).detail(wrong.to_string()))?;
         let most = stream.broker.limits().groups;
-        let bound = stream.bound.group(name, most).ok_or_else(|| {
+        let bound = stream.bound.group(Discipline::Ack, name, most).ok_or_else(|| {
             error(ErrorKind::Overloaded).detail(format!("{most} groups are looked up; raise `groups`"))
         })?;
         Ok(Self { stream: stream.clone(), bound })

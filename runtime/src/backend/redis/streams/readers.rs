@@ -55,10 +55,12 @@ pub(super) struct Job {
     pub(super) unclaimed: Option<Unclaimed>,
 }
 
+type GiveBack = Box<dyn Fn(&[Result<Bytes, Fault>]) -> Vec<Packed> + Send>;
+
 /// What is done with replies that nobody takes: their entries are given back.
 pub(super) struct Unclaimed {
     /// The commands that do so.
-    pub(super) commands: Box<dyn Fn(&[Result<Bytes, Fault>]) -> Vec<Packed> + Send>,
+    pub(super) commands: GiveBack,
     pub(super) returning: Arc<Returning>,
 }
 
@@ -90,7 +92,7 @@ impl Drop for Returning {
 
 /// The replies to a job's commands. Dropped without having been taken, what they hand out is given back.
 pub(super) struct Replies {
-    replies: Vec<Result<Bytes, Fault>>,
+    all: Vec<Result<Bytes, Fault>>,
     unclaimed: Option<(Unclaimed, Arc<Shared>, Host)>,
     /// Held as long as something may have to be given back, which a close waits for.
     closing: watch::Receiver<bool>,
@@ -98,7 +100,7 @@ pub(super) struct Replies {
 
 impl Replies {
     pub(super) fn get(&self) -> &[Result<Bytes, Fault>] {
-        &self.replies
+        &self.all
     }
 
     /// Says that whoever asked has what is in them.
@@ -110,7 +112,7 @@ impl Replies {
 impl Drop for Replies {
     fn drop(&mut self) {
         let Some((unclaimed, shared, host)) = self.unclaimed.take() else { return };
-        let commands = (unclaimed.commands)(&self.replies);
+        let commands = (unclaimed.commands)(&self.all);
         // Without a runtime there is no connection left either.
         if commands.is_empty() || tokio::runtime::Handle::try_current().is_err() {
             return;
@@ -298,7 +300,7 @@ impl Task {
             }
             let closing = self.closing.clone();
             let unclaimed = unclaimed.map(|unclaimed| (unclaimed, self.shared.clone(), self.host.clone()));
-            let read = read.map(|replies| Replies { replies, unclaimed, closing });
+            let read = read.map(|replies| Replies { all: replies, unclaimed, closing });
             if let Some(answer) = wanted.answer.take() {
                 let _ = answer.send(read);
             }

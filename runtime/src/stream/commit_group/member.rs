@@ -1,0 +1,250 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::{Delivery, Position, Positions};
+use super::CommitGroup;
+use crate::broker::lock;
+use crate::call::Call;
+use crate::capability::{CommitGroups, Fetched, GroupMember};
+use crate::codec::Decode;
+use crate::declaration::StreamSpec;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::telemetry;
+
+/// A member of a commit group, from [`CommitGroup::join`].
+///
+/// It is a member until it [leaves](Self::leave) or is dropped, however long a record takes. What it is given is its own
+/// until the next [`read`](Self::read): only there partitions are handed over to others, unless it takes longer than
+/// [`MemberSettings::hand_over`](crate::MemberSettings::hand_over).
+pub struct Member<T: StreamSpec, B: CommitGroups> {
+    group: CommitGroup<T, B>,
+    inner: B::Member,
+    /// One read at a time.
+    reading: tokio::sync::Mutex<()>,
+    /// Up to where records were given.
+    given: Mutex<Positions>,
+    /// Rises when reading goes back.
+    rewinds: AtomicU64,
+}
+
+impl<T: StreamSpec, B: CommitGroups> Member<T, B> {
+    pub(super) fn new(group: &CommitGroup<T, B>, member: B::Member) -> Self {
+        let group = group.clone();
+        Self {
+            group,
+            inner: member,
+            reading: tokio::sync::Mutex::default(),
+            given: Mutex::default(),
+            rewinds: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the group.
+    #[must_use]
+    pub fn group(&self) -> &CommitGroup<T, B> {
+        &self.group
+    }
+
+    /// Returns the partitions that are this member's now, in order.
+    #[must_use]
+    pub fn assigned(&self) -> Vec<u32> {
+        self.inner.assigned()
+    }
+
+    /// Reads at most `max` records of this member's partitions, waiting up to `wait` for the first.
+    ///
+    /// Partitions that are to move to another member are handed over here, so commit what you have handled before you read
+    /// on. A record that can't be decoded comes in its place.
+    ///
+    /// # Errors
+    ///
+    /// `Trimmed` where records after the committed position were removed before they could be read, with the first
+    /// position left, at which the next call goes on. `Revoked` where another member has taken this one's name; `Absent`,
+    /// `Invalid` (`max` outside 1 to `read_records`), `Timeout`, `Unavailable`, `Refused`, `Forbidden`, `Overloaded`,
+    /// `Closed`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it loses nothing. Calls at the same time wait for each other.
+    pub fn read(&self, max: usize, wait: Duration) -> Call<'_, Vec<Delivery<T>>>
+    where
+        T: Send,
+        T::Codec: Decode<T>,
+    {
+        let stream = &self.group.stream;
+        Call::new(async move {
+            stream.within_page(max, Operation::Consume)?;
+            let _place = stream.place(Operation::Consume).await?;
+            self.read_unplaced(max, wait).await
+        })
+    }
+
+    /// Reads without a place among the broker's operations.
+    async fn read_unplaced(&self, max: usize, wait: Duration) -> Result<Vec<Delivery<T>>, Error>
+    where
+        T::Codec: Decode<T>,
+    {
+        let stream = &self.group.stream;
+        // One that can't be expressed is as good as none.
+        let until = Instant::now().checked_add(wait);
+        let _reading = self.reading.lock().await;
+        loop {
+            let left = until.map_or(wait, |until| until.saturating_duration_since(Instant::now()));
+            let (declaration, system) = (stream.declaration(), stream.broker.inner.system);
+            match stream.observe(Operation::Consume, self.inner.next(max, left)).await? {
+                Fetched::Records(records) => {
+                    lock(&self.given).extend(records.iter().map(|stored| stored.position));
+                    return Ok(records.into_iter().map(Delivery::decode).collect());
+                }
+                Fetched::Assigned(partitions) => telemetry::assigned(declaration, system, &partitions),
+                // Whatever was given before was handled, or won't be.
+                Fetched::Revoking(partitions) => self.inner.hand_over(&partitions),
+                Fetched::Revoked(partitions) => {
+                    telemetry::revoked(declaration, system, &partitions);
+                    let mut given = lock(&self.given);
+                    for partition in partitions {
+                        given.remove(partition);
+                    }
+                }
+                Fetched::Trimmed { first, .. } => {
+                    let trimmed = ErrorKind::Trimmed { certain: true };
+                    return Err(stream.error(trimmed, Operation::Consume).first_left_at(first));
+                }
+            }
+        }
+    }
+
+    /// Follows the member's partitions, record by record. It reads ahead by at most 64 records.
+    pub fn tail(&self) -> MemberTail<'_, T, B> {
+        MemberTail { member: self, ahead: VecDeque::new(), rewinds: self.rewinds.load(Ordering::Relaxed) }
+    }
+
+    /// Commits: acknowledges everything up to each position on its partition. Of several positions the highest of each
+    /// partition counts, and one at or before what is committed changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// `Revoked` with the partitions that aren't this member's, or no longer: their records come to the new owner. The
+    /// others are committed. `Invalid` for a position beyond what this member was given; `Timeout`, `Unavailable`,
+    /// `Refused`, `Forbidden`, `Overloaded`, `Closed`. With an unknown outcome repeat it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it may or may not be recorded. What isn't committed comes again.
+    pub fn commit(&self, positions: impl IntoIterator<Item = Position>) -> Call<'_, ()> {
+        let stream = &self.group.stream;
+        let mut highest = Positions::new();
+        highest.extend(positions);
+        Call::new(async move {
+            if highest.is_empty() {
+                return Ok(());
+            }
+            self.were_given(&highest)?;
+            let revoked = stream.operate(Operation::Settle, self.inner.commit(&highest)).await?;
+            if revoked.is_empty() {
+                return Ok(());
+            }
+            let named: Vec<String> = revoked.iter().map(ToString::to_string).collect();
+            let others = if revoked.len() < highest.iter().count() { "; the others are committed" } else { "" };
+            let detail = format!("partitions {} aren't this member's any longer{others}", named.join(", "));
+            Err(stream.error(ErrorKind::Revoked, Operation::Settle).detail(detail))
+        })
+    }
+
+    /// Refuses positions of partitions that are this member's but weren't read so far: they would skip records in silence.
+    fn were_given(&self, positions: &Positions) -> Result<(), Error> {
+        let given = lock(&self.given);
+        let beyond = positions
+            .iter()
+            .find(|position| given.get(position.partition()).is_some_and(|given| given.offset() < position.offset()));
+        let Some(beyond) = beyond else { return Ok(()) };
+        let detail = format!("`{beyond}` is beyond what this member was given; `reset_offsets` skips records");
+        Err(self.group.error(ErrorKind::Invalid, Operation::Settle).detail(detail))
+    }
+
+    /// Goes back to what is committed: what was given since and isn't committed comes again.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout`, `Unavailable`, `Refused`, `Forbidden`, `Overloaded`, `Closed`.
+    pub fn seek_to_committed(&self) -> Call<'_, ()> {
+        let stream = &self.group.stream;
+        Call::new(async move {
+            stream.operate(Operation::Consume, self.inner.rewind()).await?;
+            self.rewinds.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+
+    /// Leaves the group: its partitions go to the others at once. Nothing is committed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped midway, it leaves behind.
+    pub async fn leave(self) {
+        self.inner.leave().await;
+    }
+}
+
+impl<T: StreamSpec, B: CommitGroups> fmt::Debug for Member<T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("group", &self.group).field("assigned", &self.assigned()).finish_non_exhaustive()
+    }
+}
+
+/// Follows a member's partitions, record by record: what [`Member::tail`] returns.
+pub struct MemberTail<'a, T: StreamSpec, B: CommitGroups> {
+    member: &'a Member<T, B>,
+    ahead: VecDeque<Delivery<T>>,
+    rewinds: u64,
+}
+
+/// Records of one page.
+const PAGE: usize = 64;
+/// It asks again after so long, since an operation without end couldn't be told from one that hangs.
+const WAIT: Duration = Duration::from_secs(30);
+
+impl<T: StreamSpec + Send + 'static, B: CommitGroups> MemberTail<'_, T, B> {
+    /// Waits for the next record. Those that can't be decoded come in their place.
+    ///
+    /// # Errors
+    ///
+    /// As [`Member::read`]. The next call tries again; nothing waits between the two, so wait yourself.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the call loses nothing. Dropping the tail leaves what it read ahead uncommitted:
+    /// [`Member::seek_to_committed`] has it come again.
+    pub fn receive(&mut self) -> Call<'_, Delivery<T>>
+    where
+        T::Codec: Decode<T>,
+    {
+        Call::new(async move {
+            loop {
+                let rewinds = self.member.rewinds.load(Ordering::Relaxed);
+                if std::mem::replace(&mut self.rewinds, rewinds) != rewinds {
+                    self.ahead.clear();
+                }
+                if let Some(delivery) = self.ahead.pop_front() {
+                    return Ok(delivery);
+                }
+                let page = PAGE.min(self.member.group.stream.broker.limits().read_records);
+                self.ahead.extend(self.member.read_unplaced(page, WAIT).await?);
+            }
+        })
+    }
+}
+
+impl<T: StreamSpec, B: CommitGroups> fmt::Debug for MemberTail<'_, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemberTail")
+            .field("member", &self.member)
+            .field("ahead", &self.ahead.len())
+            .finish_non_exhaustive()
+    }
+}

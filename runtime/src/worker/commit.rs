@@ -1,0 +1,498 @@
+//! The worker over a commit group.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::progress::Progress;
+use super::queue::Queue;
+use super::run::{CancelledWhenDropped, FIRST_AVERAGE, Many, One, measured, problems, start_slots};
+use super::slot::Handler;
+use super::{Worker, WorkerNotice};
+use crate::broker::{Tracked, caught, lock};
+use crate::capability::{BackendError, CommitGroups, Fetched, GroupMember, Stored};
+use crate::codec::Decode;
+use crate::declaration::StreamSpec;
+use crate::error::{Cause, Error, ErrorKind, HandlerError, Operation};
+use crate::stream::{CommitGroup, Delivery, MemberSettings, Position, Start, Stream};
+use crate::telemetry;
+use crate::topic::{Backoff, Ended, Ends, Gap, Interruption, Stop, words};
+
+/// A read waits at most so long, since one without end couldn't be told from one that hangs.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How long a member may take to leave once everything is done.
+const LEAVE: Duration = Duration::from_secs(5);
+
+impl<T, B, S> Worker<T, B, S, CommitGroup<T, B>>
+where
+    T: StreamSpec + Send + 'static,
+    T::Codec: Decode<T>,
+    B: CommitGroups,
+    S: Clone + Send + Sync + 'static,
+{
+    /// Runs until it is stopped or dropped, the broker closes, or it can't go on.
+    ///
+    /// The handler gets a delivery whose value has decoded, and a clone of the state.
+    ///
+    /// # Errors
+    ///
+    /// `Callback` or `Panicked` of the gap callback, `Overloaded` when too many keys are paused, or what makes another
+    /// attempt pointless: `Invalid` with every setting out of its bounds, `Unsupported`, `Conflict` where the member's
+    /// name is another's, and `Absent` where the group isn't there at first and this broker hasn't
+    /// [ensured](crate::CommitGroup::ensure) it. A server that is out of reach or refuses is tried again for ever:
+    /// [`on_notice`](Self::on_notice) tells each attempt.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the handlers under way and leaves the group. What isn't committed comes again. So does closing
+    /// the broker; a stop token lets the handlers finish.
+    pub async fn run<H, Handling>(self, handler: H) -> Result<Ended, Error>
+    where
+        H: Fn(Delivery<T>, S) -> Handling + Send + Sync + 'static,
+        Handling: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        let state = self.state.clone();
+        self.drive(One { handler, state }).await
+    }
+
+    /// Runs with a handler of batches: whatever waits, at least one and at most `max` deliveries, in order within a key.
+    ///
+    /// A batch never waits to fill up. When the handler fails, none of it counts as handled, and each of its keys is
+    /// paused. A delivery that doesn't decode is left out.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a `max` outside 1 to 65,536; otherwise as [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run).
+    pub async fn run_batches<H, Handling>(self, max: usize, handler: H) -> Result<Ended, Error>
+    where
+        H: Fn(Vec<Delivery<T>>, S) -> Handling + Send + Sync + 'static,
+        Handling: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        let handler = Many { handler, state: self.state.clone(), max };
+        if let Some(problem) = handler.problem() {
+            return Err(self.group.error(ErrorKind::Invalid, Operation::Work).detail(problem));
+        }
+        self.drive(handler).await
+    }
+
+    async fn drive<H: Handler<T>>(self, handler: H) -> Result<Ended, Error> {
+        let mut problems = problems(&self);
+        let mut member = MemberSettings::new().hand_over(self.settings.drain.min(Duration::from_mins(5)));
+        if !self.name.is_empty() {
+            member = member.name(&*self.name);
+        }
+        problems.extend(member.problems());
+        if !problems.is_empty() {
+            return Err(self.group.error(ErrorKind::Invalid, Operation::Work).detail(problems.join("; ")));
+        }
+        let stream = self.group.stream().clone();
+        let name = format!("worker of `{}` of `{}`", self.group.name(), stream.declaration());
+        let _entry = stream.host().shared().tracker.enter(Tracked::Callback, name);
+        let queue = start_slots(&self, &stream, handler);
+        let _cancelled = CancelledWhenDropped(queue.clone());
+        let progress = Mutex::default();
+        let average = Mutex::new(FIRST_AVERAGE);
+        let run = Run { settings: member, average, progress, worker: self, stream, queue };
+        // In a box: what a backend does for it would make the caller's future large.
+        Box::pin(run.supervise()).await
+    }
+}
+
+struct Run<T: StreamSpec, B: CommitGroups, S> {
+    worker: Worker<T, B, S, CommitGroup<T, B>>,
+    stream: Stream<T, B>,
+    queue: Arc<Queue>,
+    settings: MemberSettings,
+    progress: Mutex<Progress>,
+    /// Bytes of a record, of late.
+    average: Mutex<usize>,
+}
+
+impl<T, B, S> Run<T, B, S>
+where
+    T: StreamSpec + Send + 'static,
+    B: CommitGroups,
+    S: Clone + Send + Sync + 'static,
+{
+    async fn supervise(&self) -> Result<Ended, Error> {
+        let host = self.stream.host();
+        let mut ends = Ends::new(host, self.worker.stop.as_ref());
+        let mut backoff = Backoff::new(self.worker.settings.backoff);
+        let mut interruption: Option<Interruption> = None;
+        let (mut vanished, mut was_ready) = (false, false);
+        let mut member: Option<B::Member> = None;
+        let ended = loop {
+            let error = match ends.first(self.go_on(&mut member, vanished)).await {
+                Err(ended) => break ended,
+                Ok(Err(error)) => error,
+                Ok(Ok(())) => {
+                    let Some(joined) = &member else { continue };
+                    (was_ready, vanished) = (true, false);
+                    self.notice(WorkerNotice::Ready);
+                    if let Some(interruption) = interruption.take()
+                        && let Some(ended) = self.tell(interruption.over(), &mut ends).await?
+                    {
+                        break ended;
+                    }
+                    let since = Instant::now();
+                    let halt = match ends.first(self.session(joined)).await {
+                        Err(ended) => break ended,
+                        Ok(Halt::Failed(error)) => {
+                            self.drain(member, Instant::now()).await;
+                            return Err(error);
+                        }
+                        Ok(Halt::Interrupted(error)) => error,
+                    };
+                    if since.elapsed() >= self.worker.settings.backoff.stable_after {
+                        backoff.start_over();
+                    }
+                    if halt.kind() != ErrorKind::Closed {
+                        self.notice(WorkerNotice::Interrupted { error: &halt });
+                    }
+                    halt
+                }
+            };
+            let kind = error.kind();
+            if kind == ErrorKind::Closed {
+                break Ended::Closed;
+            }
+            if member.is_some() && matches!(kind, ErrorKind::Absent | ErrorKind::Revoked) {
+                member = None;
+                self.lost();
+            }
+            // Its place can be taken again, where nobody else has its name. Rights are often granted later.
+            let hopeless = !error.is_transient() && !matches!(kind, ErrorKind::Forbidden | ErrorKind::Revoked);
+            let never_there = kind == ErrorKind::Absent && !was_ready && !self.worker.group.bound.is_ensured();
+            if hopeless || never_there {
+                self.drain(member, Instant::now()).await;
+                return Err(error);
+            }
+            let is_absent = kind == ErrorKind::Absent;
+            vanished |= is_absent;
+            let cause = if is_absent { Cause::Vanished } else { Cause::Disconnected };
+            match &mut interruption {
+                Some(interruption) => {
+                    interruption.attempts = interruption.attempts.saturating_add(1);
+                    if is_absent {
+                        interruption.cause = cause;
+                    }
+                    self.notice(WorkerNotice::Failed { error: &error, attempts: interruption.attempts });
+                }
+                none => {
+                    let begun = none.insert(Interruption::new(cause, &error));
+                    if !was_ready {
+                        begun.attempts = 1;
+                        self.notice(WorkerNotice::Failed { error: &error, attempts: 1 });
+                    }
+                }
+            }
+            let attempts = interruption.as_ref().map_or(0, |begun| begun.attempts);
+            telemetry::work_interrupted(self.stream.declaration(), self.system(), &error, attempts);
+            if let Err(ended) = ends.first(sleep(backoff.wait(host.random()))).await {
+                break ended;
+            }
+        };
+        if ended == Ended::Stopped {
+            self.drain(member, Instant::now()).await;
+        }
+        telemetry::supervision_ended(self.stream.declaration(), self.system(), ended);
+        Ok(ended)
+    }
+
+    fn system(&self) -> &'static str {
+        self.stream.broker().inner.system
+    }
+
+    fn notice(&self, notice: WorkerNotice<'_>) {
+        if let Some(notified) = &self.worker.notice {
+            notified(notice);
+        }
+    }
+
+    /// Tells of a gap, and says whether the broker closed meanwhile.
+    async fn tell(&self, gap: Gap, ends: &mut Ends<'_>) -> Result<Option<Ended>, Error> {
+        telemetry::gap(self.stream.declaration(), self.system(), &gap);
+        self.notice(WorkerNotice::Gap(&gap));
+        let Some(callback) = &self.worker.gap else { return Ok(None) };
+        let calling = caught(async { callback(gap, self.worker.state.clone()).await });
+        match ends.unless_closed(self.stream.host().shared().inside(calling)).await {
+            None => Ok(Some(Ended::Closed)),
+            Some(Ok(Ok(()))) => Ok(None),
+            Some(Ok(Err(failed))) => Err(self.error(ErrorKind::Callback).source_of(failed.into_inner())),
+            Some(Err(panic)) => Err(self.error(ErrorKind::Panicked).detail(words(&*panic))),
+        }
+    }
+
+    fn error(&self, kind: ErrorKind) -> Error {
+        self.stream.error(kind, Operation::Work)
+    }
+
+    async fn operate<R>(&self, run: impl Future<Output = Result<R, BackendError>> + Send) -> Result<R, Error> {
+        self.stream.operate(Operation::Work, run).await
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.worker.stop.as_ref().is_some_and(Stop::is_stopped)
+    }
+
+    /// Joins the group, where this isn't a member. One that is gone is recorded anew.
+    async fn go_on(&self, member: &mut Option<B::Member>, vanished: bool) -> Result<(), Error> {
+        if member.is_some() {
+            return Ok(());
+        }
+        let (client, group) = (self.stream.client(), &self.worker.group.bound);
+        if vanished && group.is_ensured() {
+            let made = self.make_group().await;
+            match (made, self.stream.bound.ensured()) {
+                (Err(error), Some(settings)) if error.kind() == ErrorKind::Absent => {
+                    self.operate(B::ensure(client, &self.stream.bound.address, &settings)).await?;
+                    self.make_group().await?;
+                }
+                (made, _) => drop(made?),
+            }
+        }
+        *member = Some(self.operate(B::join(client, &group.address, &self.settings)).await?);
+        Ok(())
+    }
+
+    /// Records the group, at the highest position up to which everything is known to be committed.
+    async fn make_group(&self) -> Result<bool, Error> {
+        let (client, group) = (self.stream.client(), &self.worker.group.bound);
+        let mut known = lock(&self.progress).known();
+        let mut start = group.start();
+        if !known.is_empty() {
+            // A stream that was made anew may not have got there yet. Never at the end.
+            let latest = self.operate(B::start(client, &self.stream.bound.address, &Start::Latest)).await?;
+            let beyond = |at: &Position| latest.get(at.partition()).is_none_or(|latest| latest.offset() < at.offset());
+            let beyond: Vec<_> = known.iter().filter(beyond).collect();
+            for position in beyond {
+                known.remove(position.partition());
+            }
+            start = if known.is_empty() { Start::Earliest } else { Start::After(known) };
+        }
+        self.operate(B::ensure_commit_group(client, &group.address, &start)).await
+    }
+
+    /// The membership is gone, and what waits comes again.
+    fn lost(&self) {
+        let partitions = lock(&self.progress).partitions();
+        self.gone(&partitions);
+    }
+
+    fn gone(&self, partitions: &[u32]) {
+        self.queue.forget(partitions);
+        let under_way = self.queue.under_way();
+        lock(&self.progress).revoked(partitions, |position| under_way.contains(&position));
+    }
+
+    /// Works until something goes wrong.
+    async fn session(&self, member: &B::Member) -> Halt {
+        let mut intake = pin!(async {
+            match self.read_ahead(member).await {
+                Err(error) => error,
+                Ok(never) => match never {},
+            }
+        });
+        let mut settling = pin!(async {
+            match self.settle(member).await {
+                Err(error) => error,
+                // The handlers end by a stop as well.
+                Ok(()) if self.is_stopped() => std::future::pending().await,
+                Ok(()) => self.error(ErrorKind::Panicked).detail("the tasks of the handlers ended"),
+            }
+        });
+        let mut failing = pin!(self.queue.fatal());
+        poll_fn(|cx| {
+            if let Poll::Ready(error) = failing.as_mut().poll(cx) {
+                return Poll::Ready(Halt::Failed(error));
+            }
+            if let Poll::Ready(error) = settling.as_mut().poll(cx) {
+                return Poll::Ready(Halt::Interrupted(error));
+            }
+            intake.as_mut().poll(cx).map(Halt::Interrupted)
+        })
+        .await
+    }
+
+    async fn read_ahead(&self, member: &B::Member) -> Result<std::convert::Infallible, Error> {
+        loop {
+            let max = self.room(member).await?;
+            let fetched = self.stream.observe(Operation::Work, member.next(max, LONGEST_WAIT)).await?;
+            self.take(member, fetched);
+        }
+    }
+
+    /// Takes in what the member is told.
+    fn take(&self, member: &B::Member, fetched: Fetched) {
+        let (declaration, system) = (self.stream.declaration(), self.system());
+        match fetched {
+            Fetched::Records(records) => self.push(member, records),
+            Fetched::Assigned(partitions) => {
+                telemetry::assigned(declaration, system, &partitions);
+                lock(&self.progress).assign(&partitions);
+                self.notice(WorkerNotice::Assigned { partitions: &partitions });
+            }
+            Fetched::Revoking(partitions) => {
+                lock(&self.progress).moving(&partitions);
+                self.queue.forget(&partitions);
+                self.hand_over(member);
+            }
+            Fetched::Revoked(partitions) => {
+                telemetry::revoked(declaration, system, &partitions);
+                self.gone(&partitions);
+                self.notice(WorkerNotice::Revoked { partitions: &partitions });
+            }
+            Fetched::Trimmed { after, first } => {
+                telemetry::trimmed(declaration, system, after, first);
+                self.notice(WorkerNotice::Trimmed { after, first });
+            }
+        }
+    }
+
+    fn push(&self, member: &B::Member, records: Vec<Stored>) {
+        measured(&self.average, &records);
+        let held_up = {
+            let mut progress = lock(&self.progress);
+            let new = records.into_iter().filter(|stored| !progress.give(stored.position)).collect();
+            self.queue.push(new, false);
+            progress.hold_up(self.worker.settings.uncommitted)
+        };
+        // What is behind a delivery that failed waits with it: nobody else has the partition.
+        drop(self.queue.take_refused());
+        for position in held_up {
+            member.pause(&[position.partition()], true);
+            self.notice(WorkerNotice::HeldUp { position });
+        }
+    }
+
+    /// Waits for room, while what else the member is told is taken in, and says for how many records.
+    async fn room(&self, member: &B::Member) -> Result<usize, Error> {
+        let settings = &self.worker.settings;
+        let mut room = pin!(
+            self.queue
+                .room(|records, bytes| records <= settings.read_ahead / 2 && bytes <= settings.read_ahead_bytes / 2)
+        );
+        let mut paused = Vec::new();
+        loop {
+            let asks = !paused.is_empty();
+            let mut told = pin!(async move {
+                if !asks {
+                    // Only where it takes a while.
+                    sleep(Duration::from_millis(20)).await;
+                    return Ok(None);
+                }
+                self.stream.observe(Operation::Work, member.next(1, LONGEST_WAIT)).await.map(Some)
+            });
+            let next = poll_fn(|cx| {
+                if room.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(None);
+                }
+                told.as_mut().poll(cx).map(Some)
+            });
+            let Some(fetched) = next.await else { break };
+            if let Some(fetched) = fetched? {
+                self.take(member, fetched);
+            }
+            // No records come while it waits, but news of partitions do.
+            paused = member.assigned();
+            member.pause(&paused, true);
+        }
+        if !paused.is_empty() {
+            let held_up = lock(&self.progress).held_up();
+            paused.retain(|partition| !held_up.contains(partition));
+            member.pause(&paused, false);
+        }
+        let (records, bytes) = self.queue.waiting();
+        let by_bytes = settings.read_ahead_bytes.saturating_sub(bytes) / (*lock(&self.average)).max(1);
+        let most = settings.read_ahead.saturating_sub(records).min(self.stream.broker().limits().read_records);
+        Ok(by_bytes.clamp(1, most.max(1)))
+    }
+
+    /// Commits what was handled, all that there is each time, until the handlers have ended.
+    async fn settle(&self, member: &B::Member) -> Result<(), Error> {
+        // What couldn't be committed before.
+        self.commit(member).await?;
+        loop {
+            let positions = self.queue.to_settle(usize::MAX).await;
+            if positions.is_empty() {
+                return Ok(());
+            }
+            // What is known here needs no second look.
+            self.queue.settled();
+            lock(&self.progress).handled(&positions);
+            self.commit(member).await?;
+        }
+    }
+
+    async fn commit(&self, member: &B::Member) -> Result<(), Error> {
+        let positions = lock(&self.progress).to_commit();
+        if !positions.is_empty() {
+            // What isn't this member's any longer is told by the member.
+            let others = self.operate(member.commit(&positions)).await?;
+            let mut committed = positions;
+            for partition in others {
+                committed.remove(partition);
+            }
+            let free = {
+                let mut progress = lock(&self.progress);
+                progress.committed(&committed);
+                progress.let_go(self.worker.settings.uncommitted)
+            };
+            if !free.is_empty() {
+                member.pause(&free, false);
+            }
+        }
+        self.hand_over(member);
+        Ok(())
+    }
+
+    /// Hands over the partitions that are to move, once nothing is under way of them.
+    fn hand_over(&self, member: &B::Member) {
+        let under_way = self.queue.under_way();
+        let busy = |partition| under_way.iter().any(|position| position.partition() == partition);
+        let ready = lock(&self.progress).to_hand_over(busy);
+        if !ready.is_empty() {
+            member.hand_over(&ready);
+        }
+    }
+
+    /// Lets what is under way finish and be committed within the budget, and leaves.
+    async fn drain(&self, member: Option<B::Member>, since: Instant) {
+        let deadline = since + self.worker.settings.drain;
+        drop(self.queue.drain());
+        if let Some(member) = member {
+            let finishing = async {
+                let mut backoff = Backoff::new(self.worker.settings.backoff);
+                while let Err(error) = self.settle(&member).await {
+                    self.notice(WorkerNotice::Failed { error: &error, attempts: 1 });
+                    if !error.is_transient() || error.kind() == ErrorKind::Absent {
+                        break;
+                    }
+                    sleep(backoff.wait(self.stream.host().random())).await;
+                }
+                // Where no commit helps, the handlers finish all the same.
+                self.queue.ended().await;
+            };
+            let _ = timeout_at(deadline, finishing).await;
+            self.queue.cancel();
+            let _ = timeout(LEAVE, member.leave()).await;
+        } else {
+            let _ = timeout_at(deadline, self.queue.ended()).await;
+            self.queue.cancel();
+        }
+    }
+}
+
+/// Why a session isn't continued.
+enum Halt {
+    Interrupted(Error),
+    Failed(Error),
+}
