@@ -187,6 +187,8 @@ pub enum Operation {
     Inspect,
     /// Removing records.
     Trim,
+    /// Recording a unit.
+    Record,
     /// Running a worker.
     Work,
     /// Closing a broker.
@@ -213,6 +215,7 @@ impl Operation {
             Self::Settle => "settle",
             Self::Inspect => "inspect",
             Self::Trim => "trim",
+            Self::Record => "record",
             Self::Work => "work",
             Self::Close => "close",
         }

@@ -87,7 +87,7 @@ pub use key::TopicKey;
 pub use stream::{
     AckGroup, Append, AppendEntry, AppendKeyed, Claimed, CommitGroup, Consumer, Delivery, Depth, Durability, Headers,
     KeyedStream, Lag, Member, MemberSettings, MemberTail, MessageId, PendingEntry, Poison, Position, PositionError,
-    Positions, Reader, Receipt, Start, Stream, StreamSettings, Tail,
+    Positions, Reader, Receipt, Start, Stream, StreamSettings, Tail, Unit,
 };
 pub use tidings_macros::{TopicKey, stream_spec, topic};
 pub use topic::{

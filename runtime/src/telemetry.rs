@@ -110,6 +110,28 @@ pub(crate) fn process<F: Future>(
     callback.instrument(operation!("process", "process", "consumer", declaration, system, 1_usize))
 }
 
+/// Puts a unit of so many appends into a span of its own.
+pub(crate) async fn unit<T>(
+    system: &'static str,
+    count: usize,
+    recording: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let span = debug_span!(
+        target: "tidings",
+        "record",
+        "otel.kind" = "producer",
+        "messaging.system" = system,
+        "messaging.operation.name" = Operation::Record.word(),
+        "messaging.operation.type" = "send",
+        messaging.batch.message_count = count,
+        "tidings.outcome" = tracing::field::Empty,
+        "error.type" = tracing::field::Empty,
+    );
+    let result = recording.instrument(span.clone()).await;
+    record(&span, &result, |_, _| ());
+    result
+}
+
 /// Puts an operation on a stream into a span of its own.
 pub(crate) async fn operation<T>(
     operation: Operation,

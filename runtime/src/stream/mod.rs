@@ -13,6 +13,7 @@ mod position;
 mod read;
 mod record;
 mod settings;
+mod unit;
 
 pub use ack_group::{AckGroup, Claimed, Consumer, Tail};
 pub use address::{GroupAddress, StreamAddress};
@@ -26,5 +27,7 @@ pub use position::{Position, PositionError, Positions};
 pub use read::Reader;
 pub use record::{Headers, MessageId, Origin, Record, partition_of};
 pub use settings::{Depth, Durability, Lag, MemberSettings, PendingEntry, Receipt, Start, StreamSettings};
+
+pub use unit::Unit;
 
 pub(crate) use bound::BoundStream;

@@ -50,6 +50,10 @@ impl<T: StreamSpec, B: CommitGroups> Member<T, B> {
         &self.group
     }
 
+    pub(crate) fn inner(&self) -> &B::Member {
+        &self.inner
+    }
+
     /// Returns the partitions that are this member's now, in order.
     #[must_use]
     pub fn assigned(&self) -> Vec<u32> {
@@ -157,7 +161,7 @@ impl<T: StreamSpec, B: CommitGroups> Member<T, B> {
     }
 
     /// Refuses positions of partitions that are this member's but weren't read so far: they would skip records in silence.
-    fn were_given(&self, positions: &Positions) -> Result<(), Error> {
+    pub(crate) fn were_given(&self, positions: &Positions) -> Result<(), Error> {
         let given = lock(&self.given);
         let beyond = positions
             .iter()
