@@ -1,10 +1,14 @@
 //! The adapters, one for each messaging system.
 
 mod any;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod memory;
 #[cfg(feature = "redis")]
 mod redis;
 
+#[cfg(feature = "kafka")]
+pub use self::kafka::{GroupProtocol, Kafka, Sasl};
 #[cfg(feature = "redis")]
 pub use self::redis::{Redis, RedisCluster};
 pub use any::AnyBackend;

@@ -110,6 +110,26 @@ impl Host {
         });
     }
 
+    /// Starts a thread that close waits for, for a library whose calls block. The name stands in the error of a close that
+    /// couldn't. It must end soon after the client is closed or dropped.
+    ///
+    /// A panic ends the thread and is logged; what the thread owned must tell its users by being dropped.
+    ///
+    /// # Errors
+    ///
+    /// The system's own, where it has no thread left.
+    pub fn spawn_thread(&self, name: &'static str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        let entry = self.shared.tracker.enter(Tracked::Task, name);
+        let named = std::thread::Builder::new().name(name.to_owned());
+        named.spawn(move || {
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {
+                crate::telemetry::task_panicked(name);
+            }
+            drop(entry);
+        })?;
+        Ok(())
+    }
+
     /// Runs one step of an operation within [`Limits::timeout`], and gives it up when the broker closes.
     ///
     /// # Errors

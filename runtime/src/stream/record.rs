@@ -21,15 +21,26 @@ pub struct Record {
     pub time: Option<SystemTime>,
     /// `traceparent`, `tracestate`, `tenant` and the caller's own.
     pub headers: Headers,
-    /// The payload.
+    /// The payload. Empty in a tombstone.
     pub data: Bytes,
+    /// Whether there is no payload at all, which in a compacted log removes what stands under the key. Only Kafka knows it.
+    pub tombstone: bool,
 }
 
 impl Record {
     /// Makes a record with a payload and nothing else.
     #[must_use]
     pub fn new(origin: Arc<Origin>, data: Bytes) -> Self {
-        Self { id: None, once: false, key: None, origin, time: None, headers: Headers::default(), data }
+        Self {
+            id: None,
+            once: false,
+            key: None,
+            origin,
+            time: None,
+            headers: Headers::default(),
+            data,
+            tombstone: false,
+        }
     }
 }
 

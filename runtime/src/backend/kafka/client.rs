@@ -1,0 +1,343 @@
+//! One broker's clients of the cluster: one that asks, one that appends, and the threads on which they block.
+//!
+//! librdkafka's calls block, and so does dropping a client. All of that happens on threads of its own, which a close waits
+//! for. Only handing a record to the producer doesn't block, and is done where the caller is.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use rdkafka::client::{Client, ClientContext};
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::KafkaError;
+use rdkafka::message::Message;
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
+use rdkafka::statistics::Statistics;
+use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::fault::{Fault, code_of};
+use super::log::Readers;
+use super::settings::Settings;
+use crate::broker::lock;
+use crate::capability::Host;
+use crate::error::{ErrorKind, Outcome};
+
+/// Calls that block at once; others wait for a place.
+const MOST_CALLS: usize = 8;
+/// How soon a thread that blocks in the library notices that the broker closes.
+pub(super) const SLICE: Duration = Duration::from_millis(100);
+
+/// Where an append ended: partition and offset.
+pub(super) type Placed = Result<(i32, i64), Fault>;
+pub(super) type Asker = BaseConsumer<News>;
+pub(super) type Sender = BaseProducer<News>;
+
+/// What the clients of one broker share.
+pub(super) struct Clients {
+    pub(super) host: Host,
+    pub(super) settings: Arc<Settings>,
+    stop: Arc<AtomicBool>,
+    asker: Arc<Mutex<Option<Arc<Asker>>>>,
+    sender: Arc<RwLock<Option<Arc<Sender>>>>,
+    /// One at a time makes the sender.
+    sending: tokio::sync::Mutex<()>,
+    calls: Arc<Semaphore>,
+    pub(super) readers: Readers,
+}
+
+impl Clients {
+    pub(super) fn new(host: Host, settings: Arc<Settings>) -> Arc<Self> {
+        Arc::new(Self {
+            readers: Readers::new(host.limits().subscriptions),
+            host,
+            settings,
+            stop: Arc::default(),
+            asker: Arc::default(),
+            sender: Arc::default(),
+            sending: tokio::sync::Mutex::default(),
+            calls: Arc::new(Semaphore::new(MOST_CALLS)),
+        })
+    }
+
+    /// Lets every thread end, which drops the clients behind.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.readers.stop();
+    }
+
+    /// Whether the broker closes.
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    pub(super) fn news(&self) -> News {
+        News { stop: self.stop.clone(), state: Arc::default() }
+    }
+
+    /// Does on a thread what blocks. Whoever waits for it bounds the time, and so must the work.
+    pub(super) async fn call<T: Send + 'static>(
+        self: &Arc<Self>,
+        name: &'static str,
+        work: impl FnOnce(&Arc<Self>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        // It is never closed.
+        let place = self.calls.clone().acquire_owned().await.map_err(|_| Fault::closed(Outcome::NotApplied))?;
+        if self.stopped() {
+            return Err(Fault::closed(Outcome::NotApplied));
+        }
+        let (tell, told) = oneshot::channel();
+        let clients = self.clone();
+        self.thread(name, move || {
+            let done = work(&clients);
+            drop(clients);
+            drop(place);
+            // Who asked may have given up.
+            let _ = tell.send(done);
+        })?;
+        told.await.unwrap_or_else(|_| Err(Fault::unreachable("a thread of Kafka's client panicked")))
+    }
+
+    pub(super) fn thread(&self, name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
+        self.host.spawn_thread(name, work).map_err(|_| {
+            Fault::new(ErrorKind::Overloaded, Outcome::NotApplied, "the system has no thread left; raise its limit")
+        })
+    }
+
+    /// The client that asks. To be called on a thread that may block, and to be dropped there.
+    pub(super) fn asker(&self) -> Result<Arc<Asker>, Fault> {
+        let mut asker = lock(&self.asker);
+        if let Some(asker) = &*asker {
+            return Ok(asker.clone());
+        }
+        if self.stopped() {
+            return Err(Fault::closed(Outcome::NotApplied));
+        }
+        let config = self.settings.control(self.host.limits());
+        let made: Arc<Asker> = Arc::new(config.create_with_context(self.news()).map_err(|error| Fault::of(&error))?);
+        let (kept, stop, slot) = (made.clone(), self.stop.clone(), self.asker.clone());
+        self.thread("kafka client", move || {
+            while !stop.load(Ordering::Acquire) {
+                // What comes of it went to the context.
+                drop(kept.poll(SLICE));
+            }
+            // Others have it only on threads that may block.
+            drop(lock(&slot).take());
+            drop(kept);
+        })?;
+        *asker = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Asks something, and tells more of a failure than that no answer came.
+    pub(super) fn ask<T>(&self, ask: impl FnOnce(&Asker) -> Result<T, KafkaError>) -> Result<T, Fault> {
+        let asker = self.asker()?;
+        match ask(&asker) {
+            Ok(answer) => {
+                asker.client().context().well();
+                Ok(answer)
+            }
+            Err(error) => Err(asker.client().context().explain(Fault::of(&error))),
+        }
+    }
+
+    /// Hands a record to the client that appends; makes it first, where it isn't there.
+    pub(super) async fn sender(self: &Arc<Self>) -> Result<(), Fault> {
+        if self.has_sender() {
+            return Ok(());
+        }
+        let _one = self.sending.lock().await;
+        if self.has_sender() {
+            return Ok(());
+        }
+        self.call("kafka producer's start", |clients| clients.make_sender()).await
+    }
+
+    fn has_sender(&self) -> bool {
+        self.sender.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn make_sender(&self) -> Result<(), Fault> {
+        let config = self.settings.producer(self.host.limits());
+        let made: Arc<Sender> = Arc::new(config.create_with_context(self.news()).map_err(|error| Fault::of(&error))?);
+        let mut place = self.sender.write().unwrap_or_else(PoisonError::into_inner);
+        if self.stopped() {
+            return Err(Fault::closed(Outcome::NotApplied));
+        }
+        let (kept, stop, slot) = (made.clone(), self.stop.clone(), self.sender.clone());
+        self.thread("kafka producer", move || {
+            let fatal = || kept.client().context().is_fatal();
+            while !stop.load(Ordering::Acquire) && !fatal() {
+                kept.poll(SLICE);
+            }
+            // Those who send look at it under the lock alone, so that this thread is the last to have it.
+            drop(slot.write().unwrap_or_else(PoisonError::into_inner).take());
+            drop(kept);
+        })?;
+        *place = Some(made);
+        Ok(())
+    }
+
+    /// Hands a record to the client that appends. It doesn't block.
+    pub(super) fn send(&self, record: BaseRecord<'_, [u8], [u8], Box<Told>>) -> Result<(), Fault> {
+        let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(sender) = &*sender else {
+            return Err(if self.stopped() {
+                Fault::closed(Outcome::NotApplied)
+            } else {
+                Fault::unreachable("the server lost its memory of this client; another one is made")
+            });
+        };
+        sender.send(record).map_err(|(error, _)| Fault::of(&error))
+    }
+
+    /// Looks at the client that appends. To be called on a thread that may block.
+    pub(super) fn with_sender<T>(&self, look: impl FnOnce(&Client<News>) -> T) -> Option<T> {
+        let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner).clone();
+        sender.map(|sender| look(sender.client()))
+    }
+
+    /// Whether the cluster was out of reach when it was last heard of.
+    pub(super) fn is_down(&self) -> bool {
+        let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
+        sender.as_ref().is_some_and(|sender| sender.client().context().is_down())
+    }
+
+    /// The cluster answered.
+    pub(super) fn is_up(&self) {
+        let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = &*sender {
+            sender.client().context().well();
+        }
+    }
+}
+
+/// Who waits for an append.
+pub(super) struct Told {
+    tell: oneshot::Sender<Placed>,
+}
+
+impl Told {
+    pub(super) fn new() -> (Box<Self>, oneshot::Receiver<Placed>) {
+        let (tell, told) = oneshot::channel();
+        (Box::new(Self { tell }), told)
+    }
+}
+
+/// What a client says of itself, and of what was appended.
+#[derive(Clone)]
+pub(super) struct News {
+    stop: Arc<AtomicBool>,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What went wrong last with the connections.
+    last: Mutex<Option<Code>>,
+    down: AtomicBool,
+    fatal: AtomicBool,
+}
+
+impl News {
+    fn well(&self) {
+        *lock(&self.state.last) = None;
+        self.state.down.store(false, Ordering::Release);
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        self.state.down.load(Ordering::Acquire)
+    }
+
+    fn is_fatal(&self) -> bool {
+        self.state.fatal.load(Ordering::Acquire)
+    }
+
+    /// Where no answer came, the connection's own failure says why.
+    pub(super) fn explain(&self, fault: Fault) -> Fault {
+        let silent = matches!(fault.kind, ErrorKind::Timeout | ErrorKind::Unavailable);
+        match *lock(&self.state.last) {
+            Some(code) if silent => {
+                let why = Fault::of_code(code, fault.outcome);
+                Fault { outcome: fault.outcome, ..why }
+            }
+            _ => fault,
+        }
+    }
+}
+
+impl ClientContext for News {
+    // Its texts may hold names of the caller's.
+    fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
+
+    fn stats(&self, _: Statistics) {}
+
+    fn error(&self, error: KafkaError, _: &str) {
+        let Some(code) = code_of(&error) else { return };
+        match code {
+            Code::Fatal => self.state.fatal.store(true, Ordering::Release),
+            Code::AllBrokersDown => self.state.down.store(true, Ordering::Release),
+            Code::Authentication
+            | Code::SaslAuthenticationFailed
+            | Code::UnsupportedSASLMechanism
+            | Code::SSL
+            | Code::Resolve
+            | Code::BrokerTransportFailure => *lock(&self.state.last) = Some(code),
+            _ => {}
+        }
+    }
+}
+
+impl ConsumerContext for News {}
+
+impl ProducerContext for News {
+    type DeliveryOpaque = Box<Told>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, told: Box<Told>) {
+        let placed = match result {
+            Ok(message) => {
+                self.state.down.store(false, Ordering::Release);
+                Ok((message.partition(), message.offset()))
+            }
+            Err((error, _)) => Err(self.failed(error)),
+        };
+        // Who appended may have given up.
+        let _ = told.tell.send(placed);
+    }
+}
+
+impl News {
+    fn failed(&self, error: &KafkaError) -> Fault {
+        let fault = Fault::of_sent(error);
+        if fault.kind == ErrorKind::Closed && !self.stop.load(Ordering::Acquire) {
+            // The client goes because the server lost its memory of it.
+            return Fault { outcome: fault.outcome, ..Fault::of_code(Code::Fatal, fault.outcome) };
+        }
+        fault
+    }
+}
+
+/// Waits for a future on a thread that may block.
+pub(super) fn wait<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

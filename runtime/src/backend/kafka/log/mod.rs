@@ -1,0 +1,153 @@
+//! A stream as a topic: one partition is one of the topic's.
+
+mod append;
+mod manage;
+mod read;
+mod record;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rdkafka::consumer::Consumer as _;
+use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::time::Instant;
+
+use super::client::Clients;
+use super::fault::Fault;
+use crate::broker::lock;
+use crate::capability::{StreamAddress, partition_of};
+use crate::error::ErrorKind;
+
+pub(super) use append::{append, append_all};
+pub(super) use manage::{delete, ensure, start};
+pub(super) use read::{Readers, read};
+pub(super) use record::Known;
+
+/// The number of partitions is used for so long before it is read again.
+const FRESH: Duration = Duration::from_secs(5);
+/// Of a topic.
+const MOST_NAME_BYTES: usize = 249;
+
+/// What a client keeps of one stream.
+pub(super) struct StreamState {
+    pub(super) topic: Arc<str>,
+    pub(super) known: Known,
+    /// How many partitions there are, and when that was read.
+    partitions: Mutex<Option<(u32, Instant)>>,
+    turn: AtomicU32,
+}
+
+/// How many partitions a stream has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    pub(super) partitions: u32,
+    /// Whether nothing was known of the stream before, so that what others know of it may be old.
+    pub(super) anew: bool,
+}
+
+pub(super) fn state(stream: &StreamAddress) -> &Arc<StreamState> {
+    stream.state(|| {
+        Arc::new(StreamState {
+            topic: stream.text().clone(),
+            known: Known::new(stream.origin()),
+            partitions: Mutex::default(),
+            turn: AtomicU32::new(0),
+        })
+    })
+}
+
+impl StreamState {
+    /// How many partitions there are, read from the server where that isn't known.
+    pub(super) async fn layout(self: &Arc<Self>, clients: &Arc<Clients>) -> Result<Layout, Fault> {
+        let anew = match self.held(clients) {
+            Held::Fresh(partitions) => return Ok(Layout { partitions, anew: false }),
+            Held::Old => false,
+            Held::Nothing => true,
+        };
+        let state = self.clone();
+        let partitions = clients.call("kafka metadata", move |clients| state.look(clients)).await?;
+        Ok(Layout { partitions, anew })
+    }
+
+    /// Reads from the server how many partitions there are. To be called on a thread that may block.
+    pub(super) fn look(&self, clients: &Clients) -> Result<u32, Fault> {
+        let Some(partitions) = partitions_of(clients, &self.topic)? else {
+            self.forget();
+            return Err(Fault::absent());
+        };
+        clients.is_up();
+        *lock(&self.partitions) = Some((partitions, Instant::now()));
+        Ok(partitions)
+    }
+
+    /// What was read of late. Now and then one who asks is to read it again, since another process may have removed the
+    /// stream and made it anew, and so is everyone while the cluster is out of reach.
+    fn held(&self, clients: &Clients) -> Held {
+        let mut held = lock(&self.partitions);
+        let Some((partitions, since)) = held.as_mut() else { return Held::Nothing };
+        let now = Instant::now();
+        if now.duration_since(*since) >= FRESH {
+            *since = now;
+            return Held::Old;
+        }
+        if clients.is_down() { Held::Old } else { Held::Fresh(*partitions) }
+    }
+
+    /// Forgets what was known where the stream turned out not to be there, since it may come back otherwise.
+    pub(super) fn learn(&self, fault: &Fault) {
+        if fault.kind == ErrorKind::Absent {
+            self.forget();
+        }
+    }
+
+    pub(super) fn forget(&self) {
+        *lock(&self.partitions) = None;
+    }
+
+    /// The partition of a record with this key among so many.
+    fn partition(&self, partitions: u32, key: Option<&Bytes>) -> i32 {
+        let partition = match key {
+            _ if partitions <= 1 => 0,
+            Some(key) => partition_of(key, partitions),
+            None => self.turn.fetch_add(1, Ordering::Relaxed) % partitions,
+        };
+        i32::try_from(partition).unwrap_or(0)
+    }
+
+    /// A number that is another each time, so that no partition always comes first.
+    fn turn(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed) as usize
+    }
+}
+
+enum Held {
+    Fresh(u32),
+    Old,
+    Nothing,
+}
+
+/// How many partitions a topic has, where it is there. To be called on a thread that may block.
+pub(super) fn partitions_of(clients: &Clients, topic: &str) -> Result<Option<u32>, Fault> {
+    let timeout = clients.host.limits().timeout;
+    let metadata = clients.ask(|asker| asker.fetch_metadata(Some(topic), timeout))?;
+    let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else { return Ok(None) };
+    match found.error().map(Code::from) {
+        None | Some(Code::NoError) => Ok(Some(u32::try_from(found.partitions().len()).unwrap_or(0)).filter(|n| *n > 0)),
+        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownTopicId) => Ok(None),
+        Some(code) => Err(Fault::of_code(code, crate::Outcome::NotApplied)),
+    }
+}
+
+/// What an address can't be as a topic.
+pub(super) fn admits(stream: &StreamAddress) -> Result<(), String> {
+    let text = stream.text();
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    if text.is_empty() || text.len() > MOST_NAME_BYTES || !text.bytes().all(fits) || matches!(&**text, "." | "..") {
+        return Err(format!(
+            "`{text}` isn't a topic's name: 1 to {MOST_NAME_BYTES} letters, digits, `.`, `_` and `-`; give another address"
+        ));
+    }
+    Ok(())
+}
