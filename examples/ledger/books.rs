@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidings::{Delivery, HandlerError, Position};
+use tidings_examples::Accounts;
 
 use crate::entry::QuakeRecorded;
 
@@ -16,23 +17,13 @@ pub(crate) struct Books {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pages {
     /// By network.
-    pub(crate) accounts: BTreeMap<String, Account>,
+    pub(crate) accounts: Accounts,
     /// The ids of the messages that are booked.
     booked: HashSet<String>,
     /// By worker.
     pub(crate) shares: BTreeMap<&'static str, Share>,
     /// What a handler refused.
     pub(crate) refused: Vec<String>,
-}
-
-/// What one network's events add up to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Account {
-    pub(crate) events: u64,
-    /// How many of them have no magnitude.
-    pub(crate) unknown: u64,
-    /// The sum of the magnitudes.
-    pub(crate) hundredths: i64,
 }
 
 /// What one worker did.
@@ -45,17 +36,6 @@ pub(crate) struct Share {
     pub(crate) redelivered: usize,
     /// How many of those were booked already.
     pub(crate) repeated: usize,
-}
-
-impl Account {
-    /// Adds one event.
-    pub(crate) fn add(&mut self, hundredths: Option<i64>) {
-        self.events += 1;
-        match hundredths {
-            Some(hundredths) => self.hundredths += hundredths,
-            None => self.unknown += 1,
-        }
-    }
 }
 
 impl Books {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidings::stream_spec;
-use tidings_examples::Quake;
+use tidings_examples::{Quake, hundredths};
 
 /// An earthquake, as it is booked.
 ///
@@ -24,9 +24,4 @@ impl From<Quake> for QuakeRecorded {
         let Quake { id, network, magnitude, .. } = quake;
         Self { event: id, network, hundredths: magnitude.map(hundredths) }
     }
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "magnitudes are small")]
-fn hundredths(magnitude: f64) -> i64 {
-    (magnitude * 100.0).round() as i64
 }

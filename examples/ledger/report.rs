@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::io::{Write as _, stdout};
 
-use crate::books::Account;
+use tidings_examples::write_accounts;
+
 use crate::run::{Outcome, PARTITIONS};
 use crate::work::{DOOMED, WORKERS};
 
@@ -33,24 +34,9 @@ fn write_report(to: &mut String, outcome: &Outcome, is_good: bool) -> std::fmt::
     let claimed = pages.claimed(left, DOOMED);
     writeln!(to, "\n`{DOOMED}` left {} entries pending; the others claimed {claimed} of them.\n", left.len())?;
 
-    writeln!(to, "{:<8} {:>7} {:>8} {:>11}", "network", "events", "unknown", "magnitudes")?;
-    let mut all = Account::default();
-    for (network, account) in &pages.accounts {
-        write_account(to, network, account)?;
-        all.events += account.events;
-        all.unknown += account.unknown;
-        all.hundredths += account.hundredths;
-    }
-    write_account(to, "all", &all)?;
+    write_accounts(to, &pages.accounts)?;
     if is_good {
         writeln!(to, "\nEvery event is booked once, and the sums are the file's own.")?;
     }
     Ok(())
-}
-
-fn write_account(to: &mut String, network: &str, account: &Account) -> std::fmt::Result {
-    let Account { events, unknown, hundredths } = account;
-    let sign = if *hundredths < 0 { "-" } else { "" };
-    let (whole, rest) = (hundredths.unsigned_abs() / 100, hundredths.unsigned_abs() % 100);
-    writeln!(to, "{network:<8} {events:>7} {unknown:>8} {:>11}", format!("{sign}{whole}.{rest:02}"))
 }

@@ -76,6 +76,7 @@ async fn run(args: Args) -> Result<bool, Failure> {
         }
         // It wouldn't compile: following by prefix takes patterns.
         Backend::Cluster(_) => return Err("a cluster has no patterns to follow by prefix; give a single server".into()),
+        Backend::Kafka { .. } => return Err("Kafka has no topics; `warehouse` runs on it".into()),
     };
     let verdict = check::verdict(&feed.plain, &outcome);
     report::print(&outcome, &verdict);

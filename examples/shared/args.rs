@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use tidings::backend::{Redis, RedisCluster};
+use tidings::backend::{AnyBackend, Redis, RedisCluster};
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -37,6 +37,13 @@ pub enum Backend {
     },
     /// On a cluster.
     Cluster(RedisCluster),
+    /// On Kafka.
+    Kafka {
+        /// The backend.
+        backend: AnyBackend,
+        /// What it was made from.
+        url: Url,
+    },
 }
 
 /// A server's URL. It may hold a password, so it has no readable `Debug`.
@@ -91,6 +98,10 @@ fn backend_of(text: &str) -> Result<Backend, String> {
                 let at = if user.is_empty() { "" } else { "@" };
                 let urls = nodes.split(',').map(|node| format!("{scheme}://{user}{at}{node}"));
                 RedisCluster::new(urls).map(Backend::Cluster).map_err(|wrong| wrong.to_string())
+            }
+            None if url.starts_with("kafka") => {
+                let backend = AnyBackend::new(url).map_err(|wrong| wrong.to_string())?;
+                Ok(Backend::Kafka { backend, url: Url(url.to_owned()) })
             }
             None if url.contains(':') => {
                 let backend = Redis::new(url).map_err(|wrong| wrong.to_string())?;

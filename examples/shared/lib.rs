@@ -1,8 +1,10 @@
 //! What the examples share: reading the feed, the command line, and how they end.
 
+mod account;
 mod args;
 mod feed;
 
+pub use account::{Account, Accounts, accounts, difference, hundredths, write_accounts};
 pub use args::{Args, Backend, Url, parse};
 pub use feed::{Feed, Quake};
 
