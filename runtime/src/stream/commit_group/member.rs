@@ -1,9 +1,13 @@
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::super::{Delivery, Position, Positions};
@@ -24,12 +28,48 @@ use crate::telemetry;
 pub struct Member<T: StreamSpec, B: CommitGroups> {
     group: CommitGroup<T, B>,
     inner: B::Member,
-    /// One read at a time.
+    /// One read at a time, and none while reading goes back.
     reading: tokio::sync::Mutex<()>,
-    /// Up to where records were given.
+    back: Back,
+    /// Up to where records were ever given.
     given: Mutex<Positions>,
-    /// Rises when reading goes back.
+    /// Rises when reading has gone back.
     rewinds: AtomicU64,
+}
+
+/// Has a read that waits make room for going back.
+#[derive(Default)]
+struct Back {
+    wanted: AtomicUsize,
+    told: Notify,
+}
+
+/// Somebody wants to go back, until it is dropped.
+struct Wanted<'a>(&'a Back);
+
+impl Back {
+    fn want(&self) -> Wanted<'_> {
+        self.wanted.fetch_add(1, Ordering::SeqCst);
+        self.told.notify_waiters();
+        Wanted(self)
+    }
+
+    async fn wanted(&self) {
+        loop {
+            let mut told = pin!(self.told.notified());
+            told.as_mut().enable();
+            if self.wanted.load(Ordering::SeqCst) > 0 {
+                return;
+            }
+            told.await;
+        }
+    }
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        self.0.wanted.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl<T: StreamSpec, B: CommitGroups> Member<T, B> {
@@ -39,6 +79,7 @@ impl<T: StreamSpec, B: CommitGroups> Member<T, B> {
             group,
             inner: member,
             reading: tokio::sync::Mutex::default(),
+            back: Back::default(),
             given: Mutex::default(),
             rewinds: AtomicU64::new(0),
         }
@@ -84,37 +125,48 @@ impl<T: StreamSpec, B: CommitGroups> Member<T, B> {
         Call::new(async move {
             stream.within_page(max, Operation::Consume)?;
             let _place = stream.place(Operation::Consume).await?;
-            self.read_unplaced(max, wait).await
+            Ok(self.read_unplaced(max, wait).await?.0)
         })
     }
 
-    /// Reads without a place among the broker's operations.
-    async fn read_unplaced(&self, max: usize, wait: Duration) -> Result<Vec<Delivery<T>>, Error>
+    /// Reads without a place among the broker's operations, and says how often reading had gone back by then.
+    async fn read_unplaced(&self, max: usize, wait: Duration) -> Result<(Vec<Delivery<T>>, u64), Error>
     where
         T::Codec: Decode<T>,
     {
         let stream = &self.group.stream;
         // One that can't be expressed is as good as none.
         let until = Instant::now().checked_add(wait);
-        let _reading = self.reading.lock().await;
+        let mut reading = self.reading.lock().await;
         loop {
             let left = until.map_or(wait, |until| until.saturating_duration_since(Instant::now()));
             let (declaration, system) = (stream.declaration(), stream.broker.inner.system);
-            match stream.observe(Operation::Consume, self.inner.next(max, left)).await? {
+            let fetched = {
+                let mut next = pin!(stream.observe(Operation::Consume, self.inner.next(max, left)));
+                let mut back = pin!(self.back.wanted());
+                poll_fn(|cx| match next.as_mut().poll(cx) {
+                    Poll::Ready(fetched) => Poll::Ready(Some(fetched)),
+                    Poll::Pending => back.as_mut().poll(cx).map(|()| None),
+                })
+                .await
+            };
+            let Some(fetched) = fetched else {
+                // Who waits longest for the lock has it next.
+                drop(reading);
+                tokio::task::yield_now().await;
+                reading = self.reading.lock().await;
+                continue;
+            };
+            match fetched? {
                 Fetched::Records(records) => {
                     lock(&self.given).extend(records.iter().map(|stored| stored.position));
-                    return Ok(records.into_iter().map(Delivery::decode).collect());
+                    let deliveries = records.into_iter().map(Delivery::decode).collect();
+                    return Ok((deliveries, self.rewinds.load(Ordering::Relaxed)));
                 }
                 Fetched::Assigned(partitions) => telemetry::assigned(declaration, system, &partitions),
                 // Whatever was given before was handled, or won't be.
                 Fetched::Revoking(partitions) => self.inner.hand_over(&partitions),
-                Fetched::Revoked(partitions) => {
-                    telemetry::revoked(declaration, system, &partitions);
-                    let mut given = lock(&self.given);
-                    for partition in partitions {
-                        given.remove(partition);
-                    }
-                }
+                Fetched::Revoked(partitions) => telemetry::revoked(declaration, system, &partitions),
                 Fetched::Trimmed { first, .. } => {
                     let trimmed = ErrorKind::Trimmed { certain: true };
                     return Err(stream.error(trimmed, Operation::Consume).first_left_at(first));
@@ -148,7 +200,7 @@ impl<T: StreamSpec, B: CommitGroups> Member<T, B> {
             if highest.is_empty() {
                 return Ok(());
             }
-            self.were_given(&highest)?;
+            self.can_commit(&highest).await?;
             let revoked = stream.operate(Operation::Settle, self.inner.commit(&highest)).await?;
             if revoked.is_empty() {
                 return Ok(());
@@ -162,16 +214,41 @@ impl<T: StreamSpec, B: CommitGroups> Member<T, B> {
 
     /// Refuses positions of partitions that are this member's but weren't read so far: they would skip records in silence.
     pub(crate) fn were_given(&self, positions: &Positions) -> Result<(), Error> {
-        let given = lock(&self.given);
-        let beyond = positions
-            .iter()
-            .find(|position| given.get(position.partition()).is_some_and(|given| given.offset() < position.offset()));
-        let Some(beyond) = beyond else { return Ok(()) };
-        let detail = format!("`{beyond}` is beyond what this member was given; `reset_offsets` skips records");
-        Err(self.group.error(ErrorKind::Invalid, Operation::Settle).detail(detail))
+        self.beyond(positions).iter().next().map_or(Ok(()), |beyond| Err(self.not_given(beyond)))
     }
 
-    /// Goes back to what is committed: what was given since and isn't committed comes again.
+    /// The same, but for positions that are committed anyway, which changes nothing, whoever was given them.
+    async fn can_commit(&self, positions: &Positions) -> Result<(), Error> {
+        let beyond = self.beyond(positions);
+        if beyond.is_empty() {
+            return Ok(());
+        }
+        let stream = &self.group.stream;
+        let asking = B::committed(stream.client(), &self.group.bound.address);
+        let committed = stream.operate(Operation::Settle, asking).await?;
+        let is_new = |position: &Position| {
+            committed.get(position.partition()).is_none_or(|committed| committed.offset() < position.offset())
+        };
+        beyond.iter().find(is_new).map_or(Ok(()), |beyond| Err(self.not_given(beyond)))
+    }
+
+    /// Those of this member's partitions that it was never given.
+    fn beyond(&self, positions: &Positions) -> Positions {
+        let assigned = self.inner.assigned();
+        let given = lock(&self.given);
+        let not_given = |position: &Position| {
+            let given = given.get(position.partition());
+            assigned.contains(&position.partition()) && given.is_none_or(|given| given.offset() < position.offset())
+        };
+        positions.iter().filter(not_given).collect()
+    }
+
+    fn not_given(&self, beyond: Position) -> Error {
+        let detail = format!("`{beyond}` is beyond what this member was given; `reset_offsets` skips records");
+        self.group.error(ErrorKind::Invalid, Operation::Settle).detail(detail)
+    }
+
+    /// Goes back to what is committed: what was given since and isn't committed comes again, also to a read that waits.
     ///
     /// # Errors
     ///
@@ -179,6 +256,8 @@ impl<T: StreamSpec, B: CommitGroups> Member<T, B> {
     pub fn seek_to_committed(&self) -> Call<'_, ()> {
         let stream = &self.group.stream;
         Call::new(async move {
+            let _wanted = self.back.want();
+            let _reading = self.reading.lock().await;
             stream.operate(Operation::Consume, self.inner.rewind()).await?;
             self.rewinds.fetch_add(1, Ordering::Relaxed);
             Ok(())
@@ -238,7 +317,9 @@ impl<T: StreamSpec + Send + 'static, B: CommitGroups> MemberTail<'_, T, B> {
                     return Ok(delivery);
                 }
                 let page = PAGE.min(self.member.group.stream.broker.limits().read_records);
-                self.ahead.extend(self.member.read_unplaced(page, WAIT).await?);
+                let (read, rewinds) = self.member.read_unplaced(page, WAIT).await?;
+                self.rewinds = rewinds;
+                self.ahead.extend(read);
             }
         })
     }
