@@ -85,9 +85,9 @@ impl State {
     pub(super) fn reset_offsets(&mut self, name: &str, to: &Start) -> Result<Positions, BackendError> {
         self.commit_group(name)?.0.is_free()?;
         let offsets: Vec<u64> = self.offsets(to).collect();
-        let (group, _) = self.commit_group(name)?;
+        let (group, partitions) = self.commit_group(name)?;
         group.parts.iter_mut().zip(offsets).for_each(|(part, next)| part.next = next);
-        Ok(group.committed())
+        Ok(group.committed(partitions))
     }
 }
 
@@ -261,9 +261,9 @@ impl CommitGroup {
                 if !records.is_empty() {
                     break;
                 }
-                let after = owner.next.checked_sub(1).filter(|after| *after > 0);
+                let after = partition.last_before(index, owner.next);
                 owner.next = partition.first;
-                return Ok(Fetched::Trimmed { after: after.and_then(|after| position(index, after)), first });
+                return Ok(Fetched::Trimmed { after, first });
             }
             let before = records.len();
             records.extend(partition.stored(index, owner.next).take(max - before));
@@ -318,13 +318,13 @@ impl CommitGroup {
         (0..).zip(&self.parts).filter(|(_, part)| own(part)).map(|(index, _)| index).collect()
     }
 
-    pub(super) fn committed(&self) -> Positions {
-        let parts = self.parts.iter().enumerate();
-        parts.filter_map(|(index, part)| position(index, part.next.checked_sub(1).filter(|last| *last > 0)?)).collect()
+    pub(super) fn committed(&self, partitions: &[Partition]) -> Positions {
+        let parts = self.parts.iter().zip(partitions).enumerate();
+        parts.filter_map(|(index, (part, partition))| partition.last_before(index, part.next)).collect()
     }
 
     pub(super) fn lag(&self, partitions: &[Partition]) -> Vec<Lag> {
-        let committed = self.committed();
+        let committed = self.committed(partitions);
         let parts = (0..).zip(self.parts.iter().zip(partitions));
         parts
             .map(|(index, (part, partition))| {

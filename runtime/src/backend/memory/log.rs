@@ -44,6 +44,8 @@ pub(super) struct State {
 /// Records with consecutive offsets, of which the oldest may be gone.
 #[derive(Debug)]
 pub(super) struct Partition {
+    /// The offset of the first record that there ever was, or will be.
+    pub(super) began: u64,
     /// The first record's offset; offsets begin at 1.
     pub(super) first: u64,
     records: VecDeque<Kept>,
@@ -91,7 +93,7 @@ impl Log {
                 *none = Some(State {
                     settings: settings.clone(),
                     partitions: (0..settings.partitions)
-                        .map(|_| Partition { first, records: VecDeque::new() })
+                        .map(|_| Partition { began: first, first, records: VecDeque::new() })
                         .collect(),
                     groups: BTreeMap::new(),
                     commit_groups: BTreeMap::new(),
@@ -232,6 +234,11 @@ impl Partition {
     /// The offset that the next record gets.
     pub(super) fn end(&self) -> u64 {
         self.first + self.records.len() as u64
+    }
+
+    /// The position before an offset, unless there never was one.
+    pub(super) fn last_before(&self, index: usize, offset: u64) -> Option<Position> {
+        position(index, offset.checked_sub(1).filter(|last| *last >= self.began)?)
     }
 
     pub(super) fn get(&self, offset: u64) -> Option<&Record> {

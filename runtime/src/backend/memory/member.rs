@@ -1,13 +1,16 @@
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::commit::CommitGroup;
-use super::log::{Log as Kept, Partition};
+use super::log::{Log as Kept, Partition, failed};
 use super::{Memory, MemoryClient};
+use crate::broker::lock;
 use crate::capability::{BackendError, CommitGroups, Fetched, GroupAddress, GroupMember};
+use crate::error::ErrorKind;
 use crate::stream::{Lag, MemberSettings, Positions, Start};
 
 /// A member of a commit group of [`Memory`].
@@ -56,12 +59,13 @@ impl CommitGroups for Memory {
         client.with_group(group, |group, _| group.join(id, settings)).await?;
         let log = client.log(group.stream())?.clone();
         log.changed.notify_waiters();
-        let client = MemoryClient { memory: client.memory.clone(), host: client.host.clone() };
+        lock(&client.joined).insert(id, (log.clone(), group.name().clone()));
+        let client = client.clone();
         Ok(MemoryMember { client, log, group: group.name().clone(), id })
     }
 
     async fn committed(client: &MemoryClient, group: &GroupAddress) -> Result<Positions, BackendError> {
-        client.with_group(group, |group, _| Ok(group.committed())).await
+        client.with_group(group, |group, partitions| Ok(group.committed(partitions))).await
     }
 
     async fn reset_offsets(client: &MemoryClient, group: &GroupAddress, to: &Start) -> Result<Positions, BackendError> {
@@ -80,6 +84,9 @@ impl MemoryMember {
     ) -> Result<R, BackendError> {
         if self.client.memory.refused.load(Ordering::Acquire) {
             return Err(super::unavailable());
+        }
+        if !lock(&self.client.joined).contains_key(&self.id) {
+            return Err(failed(ErrorKind::Closed, "the broker was closed"));
         }
         self.log.with(|state| {
             let (group, partitions) = state.commit_group(&self.group)?;
@@ -129,7 +136,9 @@ impl GroupMember for MemoryMember {
     }
 
     async fn rewind(&self) -> Result<(), BackendError> {
-        self.with(|group, _| group.rewind(self.id))
+        self.with(|group, _| group.rewind(self.id))?;
+        self.log.changed.notify_waiters();
+        Ok(())
     }
 
     fn pause(&self, partitions: &[u32], paused: bool) {
@@ -149,6 +158,26 @@ impl GroupMember for MemoryMember {
 
 impl Drop for MemoryMember {
     fn drop(&mut self) {
-        self.change(|group| group.leave(self.id));
+        let joined = lock(&self.client.joined).remove(&self.id);
+        if let Some((log, group)) = joined {
+            leave(self.id, &log, &group);
+        }
     }
+}
+
+/// The members of one client that haven't left, and where they are.
+pub(super) type Joined = BTreeMap<u64, (Arc<Kept>, Arc<str>)>;
+
+/// Has all of a client's members leave.
+pub(super) fn leave_all(joined: &Mutex<Joined>) {
+    let joined = std::mem::take(&mut *lock(joined));
+    for (id, (log, group)) in joined {
+        leave(id, &log, &group);
+    }
+}
+
+fn leave(id: u64, log: &Kept, group: &str) {
+    // Where the stream or the group is gone, so is the member.
+    let _ = log.with(|state| Ok(state.commit_group(group)?.0.leave(id)));
+    log.changed.notify_waiters();
 }

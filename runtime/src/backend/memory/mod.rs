@@ -40,10 +40,11 @@ pub struct Memory {
 }
 
 /// One broker's use of a [`Memory`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MemoryClient {
     memory: Memory,
     host: Host,
+    joined: Arc<Mutex<member::Joined>>,
 }
 
 impl Memory {
@@ -105,7 +106,7 @@ impl Backend for Memory {
     }
 
     fn client(&self, host: Host) -> Result<MemoryClient, Vec<String>> {
-        Ok(MemoryClient { memory: self.clone(), host })
+        Ok(MemoryClient { memory: self.clone(), host, joined: Arc::default() })
     }
 
     async fn check(client: &MemoryClient, _: Wanted) -> Result<Checked, BackendError> {
@@ -113,7 +114,9 @@ impl Backend for Memory {
         Ok(Checked::new(concat!("tidings memory ", env!("CARGO_PKG_VERSION"))))
     }
 
-    async fn close(_: &MemoryClient) {}
+    async fn close(client: &MemoryClient) {
+        member::leave_all(&client.joined);
+    }
 }
 
 impl PubSub for Memory {
