@@ -6,7 +6,7 @@
 //!
 //! ```
 //! tidings::conformance::topics!(topics_in_memory, tidings::conformance::InMemory, patterns);
-//! tidings::conformance::streams!(streams_in_memory, tidings::conformance::InMemory, ack_groups, dedup);
+//! tidings::conformance::streams!(streams_in_memory, tidings::conformance::InMemory, ack_groups, commit_groups, dedup);
 //! // With a subject of your own: `topics!(mine, MySubject, patterns, network);`
 //! ```
 //!
@@ -14,12 +14,14 @@
 //! |---|---|
 //! | `patterns` | a backend with [`PatternPubSub`](crate::capability::PatternPubSub) |
 //! | `ack_groups` | a backend with [`AckGroups`](crate::capability::AckGroups) |
+//! | `commit_groups` | a backend with [`CommitGroups`](crate::capability::CommitGroups) |
 //! | `dedup` | a backend with [`Dedup`](crate::capability::Dedup) |
 //! | `network` | a subject that is a [`Network`] |
 
 #![allow(clippy::missing_panics_doc, reason = "each property panics when it doesn't hold: that is what it is for")]
 
 mod broker;
+mod commit;
 mod connection;
 mod delivery;
 mod ending;
@@ -49,6 +51,12 @@ pub use crate::__conformance_topics as topics;
 #[doc(inline)]
 pub use crate::__conformance_workers as workers;
 pub use broker::{admission, bind_once, broker_no_io, brokers, stats_true};
+pub use commit::{
+    commit_cancelled, commit_churn, commit_close, commit_fan_out, commit_group_ensure, commit_group_lost,
+    commit_hand_over, commit_high_water, commit_interrupted, commit_kept, commit_lag, commit_limits, commit_names,
+    commit_no_create, commit_poison, commit_rebalance, commit_reset, commit_returns, commit_rewind, commit_starts,
+    commit_trimmed,
+};
 pub use connection::{topic_liveness, topic_one_connection, topic_shared_connection};
 pub use delivery::{topic_count, topic_fan_out, topic_ready};
 pub use ending::{topic_overflow_isolated, topic_uninterrupted};
@@ -205,7 +213,7 @@ macro_rules! __conformance_topics {
 
 /// Makes a module with one test for each property of a [`Subject`] with streams.
 ///
-/// Behind the subject come its abilities: any of `ack_groups`, `dedup` and `network`.
+/// Behind the subject come its abilities: any of `ack_groups`, `commit_groups`, `dedup` and `network`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_streams {
@@ -239,6 +247,14 @@ macro_rules! __conformance_tests {
             ack_group_ensure, ack_starts, ack_competing, ack_recorded, ack_claim, ack_claim_lost, ack_pending, history,
             ack_follow, ack_poison, ack_group_lost, ack_depth, ack_settled, ack_extend, ack_release,
             ack_remove_consumer, trim_acknowledged, ack_cancelled, ack_close, ack_interrupted, ack_limits,
+        );
+    };
+    (@streams commit_groups $subject:ty) => {
+        $crate::__conformance_tests!($subject:
+            commit_high_water, commit_rewind, commit_rebalance, commit_hand_over, commit_returns, commit_churn,
+            commit_names, commit_kept, commit_reset, commit_lag, commit_no_create, commit_group_ensure, commit_starts,
+            commit_group_lost, commit_trimmed, commit_poison, commit_fan_out, commit_cancelled, commit_close,
+            commit_interrupted, commit_limits,
         );
     };
     (@streams dedup $subject:ty) => {

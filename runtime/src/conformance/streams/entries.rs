@@ -10,8 +10,8 @@ macro_rules! entries {
             $(#[$doc])*
             #[stream_spec(name = $stream, version = $version, key = $key, crate = crate)]
             #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-            pub(super) struct $name {
-                pub(super) n: u64,
+            pub(in crate::conformance) struct $name {
+                pub(in crate::conformance) n: u64,
             }
         )+
     };
@@ -33,35 +33,35 @@ entries! {
 /// Another type under the name and version of [`Entry`].
 #[stream_spec(name = "conformance.entry", version = 1, key = u64, crate = crate)]
 #[derive(Serialize, Deserialize)]
-pub(super) struct Impostor {}
+pub(in crate::conformance) struct Impostor {}
 
 /// Where others write.
 #[stream_spec(name = "conformance.legacy", version = 1, address = "legacy-orders", crate = crate)]
 #[derive(Serialize, Deserialize)]
-pub(super) struct Legacy {}
+pub(in crate::conformance) struct Legacy {}
 
 /// Another name for the same place.
 #[stream_spec(name = "conformance.relic", version = 1, address = "legacy-orders", crate = crate)]
 #[derive(Serialize, Deserialize)]
-pub(super) struct Relic {}
+pub(in crate::conformance) struct Relic {}
 
 /// A topic and a stream of one name and version.
 #[topic(name = "conformance.both", version = 1, key = u64, crate = crate)]
 #[stream_spec(name = "conformance.both", version = 1, key = u64, crate = crate)]
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Both {
-    pub(super) n: u64,
+pub(in crate::conformance) struct Both {
+    pub(in crate::conformance) n: u64,
 }
 
 /// An entry whose size can be chosen.
 #[stream_spec(name = "conformance.page", version = 1, key = u64, crate = crate)]
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Page {
-    pub(super) text: String,
+pub(in crate::conformance) struct Page {
+    pub(in crate::conformance) text: String,
 }
 
 impl Page {
-    pub(super) fn of(bytes: usize) -> Self {
+    pub(in crate::conformance) fn of(bytes: usize) -> Self {
         Self { text: "x".repeat(bytes) }
     }
 }
@@ -69,7 +69,7 @@ impl Page {
 /// An entry that holds its own key.
 #[stream_spec(name = "conformance.booking", version = 1, key(tenant, room), crate = crate)]
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Booking {
-    pub(super) tenant: String,
-    pub(super) room: u32,
+pub(in crate::conformance) struct Booking {
+    pub(in crate::conformance) tenant: String,
+    pub(in crate::conformance) room: u32,
 }

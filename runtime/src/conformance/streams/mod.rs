@@ -7,13 +7,13 @@ mod binding;
 mod claim;
 mod dedup;
 mod ending;
-mod entries;
+pub(super) mod entries;
 mod follow;
 mod limits;
 mod read;
 mod record;
 mod settle;
-mod steps;
+pub(super) mod steps;
 mod trimmed;
 mod wire;
 

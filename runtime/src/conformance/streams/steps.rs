@@ -17,52 +17,64 @@ use crate::error::{Error, ErrorKind, Outcome};
 use crate::stream::{AckGroup, Consumer, Delivery, Position, Receipt, Start, Stream, StreamSettings};
 
 /// The stream that most properties use.
-pub(super) type Entries<S> = Stream<Entry, <S as Subject>::Backend>;
+pub(in crate::conformance) type Entries<S> = Stream<Entry, <S as Subject>::Backend>;
 /// A group of it.
-pub(super) type Group<S> = AckGroup<Entry, <S as Subject>::Backend>;
+pub(in crate::conformance) type Group<S> = AckGroup<Entry, <S as Subject>::Backend>;
 
 /// Long enough for one that waits to be woken, and less than a property's patience.
-pub(super) const LONG: Duration = Duration::from_secs(8);
+pub(in crate::conformance) const LONG: Duration = Duration::from_secs(8);
 /// What nothing has been idle for.
-pub(super) const HOUR: Duration = Duration::from_hours(1);
+pub(in crate::conformance) const HOUR: Duration = Duration::from_hours(1);
 /// More than any property appends.
-pub(super) const ALL: usize = 4_096;
+pub(in crate::conformance) const ALL: usize = 4_096;
 
 impl Rule {
     /// Binds the stream of entries to a broker of its own.
-    pub(super) fn bound<S: Streams>(self, subject: &S) -> Entries<S> {
+    pub(in crate::conformance) fn bound<S: Streams>(self, subject: &S) -> Entries<S> {
         self.bound_with(subject, limits())
     }
 
-    pub(super) fn bound_with<S: Streams>(self, subject: &S, limits: Limits) -> Entries<S> {
+    pub(in crate::conformance) fn bound_with<S: Streams>(self, subject: &S, limits: Limits) -> Entries<S> {
         self.unwrap("binding", Entry::stream(&self.broker_with(subject, limits)))
     }
 
     /// Binds the stream of entries to a broker of its own and creates it, with one partition that keeps everything.
-    pub(super) async fn entries<S: Streams>(self, subject: &S) -> Entries<S> {
+    pub(in crate::conformance) async fn entries<S: Streams>(self, subject: &S) -> Entries<S> {
         self.entries_of(subject, StreamSettings::new()).await
     }
 
-    pub(super) async fn entries_of<S: Streams>(self, subject: &S, settings: StreamSettings) -> Entries<S> {
+    pub(in crate::conformance) async fn entries_of<S: Streams>(
+        self,
+        subject: &S,
+        settings: StreamSettings,
+    ) -> Entries<S> {
         let stream = self.bound(subject);
         self.ok("creating the stream", stream.ensure(settings)).await;
         stream
     }
 
     /// Looks up a group and creates it at the first record.
-    pub(super) async fn group<S: Streams<Backend: AckGroups>>(self, stream: &Entries<S>, name: &str) -> Group<S> {
+    pub(in crate::conformance) async fn group<S: Streams<Backend: AckGroups>>(
+        self,
+        stream: &Entries<S>,
+        name: &str,
+    ) -> Group<S> {
         let group = self.unwrap("looking up a group", stream.ack_group(name));
         let created = self.ok("creating a group", group.ensure(Start::Earliest)).await;
         self.that(created, "a group that wasn't there must be created");
         group
     }
 
-    pub(super) fn consumer<B: AckGroups>(self, group: &AckGroup<Entry, B>, name: &str) -> Consumer<Entry, B> {
+    pub(in crate::conformance) fn consumer<B: AckGroups>(
+        self,
+        group: &AckGroup<Entry, B>,
+        name: &str,
+    ) -> Consumer<Entry, B> {
         self.unwrap("making a consumer", group.consumer(name))
     }
 
     /// Appends numbers under one key, one after the other, and returns where they stand.
-    pub(super) async fn fill<B: Log>(
+    pub(in crate::conformance) async fn fill<B: Log>(
         self,
         stream: &Stream<Entry, B>,
         numbers: impl IntoIterator<Item = u64>,
@@ -77,14 +89,14 @@ impl Rule {
 
     /// Says that something was stored, and where.
     #[track_caller]
-    pub(super) fn stored(self, what: &str, receipt: Receipt) -> Position {
+    pub(in crate::conformance) fn stored(self, what: &str, receipt: Receipt) -> Position {
         self.that(!receipt.duplicate, &format!("{what}: told as a duplicate"));
         let Some(position) = receipt.position else { panic!("{}: {what}: no position was told", self.0) };
         position
     }
 
     /// Reads at once.
-    pub(super) async fn read<B: Log>(
+    pub(in crate::conformance) async fn read<B: Log>(
         self,
         what: &str,
         stream: &Stream<Entry, B>,
@@ -94,7 +106,7 @@ impl Rule {
     }
 
     /// Says what is read at once.
-    pub(super) async fn reads<B: Log>(
+    pub(in crate::conformance) async fn reads<B: Log>(
         self,
         what: &str,
         stream: &Stream<Entry, B>,
@@ -106,7 +118,7 @@ impl Rule {
     }
 
     /// Says what a consumer gets at once, of at most so many, and returns it.
-    pub(super) async fn takes<B: AckGroups>(
+    pub(in crate::conformance) async fn takes<B: AckGroups>(
         self,
         what: &str,
         consumer: &Consumer<Entry, B>,
@@ -119,7 +131,7 @@ impl Rule {
     }
 
     /// Says what a consumer claims at once, and that nothing was lost.
-    pub(super) async fn claims<B: AckGroups>(
+    pub(in crate::conformance) async fn claims<B: AckGroups>(
         self,
         what: &str,
         consumer: &Consumer<Entry, B>,
@@ -135,12 +147,12 @@ impl Rule {
 
     /// The values of deliveries, which must be some.
     #[track_caller]
-    pub(super) fn numbers(self, what: &str, deliveries: &[Delivery<Entry>]) -> Vec<u64> {
+    pub(in crate::conformance) fn numbers(self, what: &str, deliveries: &[Delivery<Entry>]) -> Vec<u64> {
         deliveries.iter().map(|delivery| self.number(what, delivery)).collect()
     }
 
     #[track_caller]
-    pub(super) fn number(self, what: &str, delivery: &Delivery<Entry>) -> u64 {
+    pub(in crate::conformance) fn number(self, what: &str, delivery: &Delivery<Entry>) -> u64 {
         match delivery.value() {
             Ok(entry) => entry.n,
             Err(poison) => panic!("{}: {what}: {poison}", self.0),
@@ -149,12 +161,12 @@ impl Rule {
 
     /// Says that a failure didn't happen, and why.
     #[track_caller]
-    pub(super) fn refused(self, what: &str, error: &Error, kind: ErrorKind) {
+    pub(in crate::conformance) fn refused(self, what: &str, error: &Error, kind: ErrorKind) {
         self.same(what, (error.kind(), error.outcome()), (kind, Outcome::NotApplied));
     }
 
     /// Waits until everything that is pending has been idle so long.
-    pub(super) async fn idles<B: AckGroups>(self, group: &AckGroup<Entry, B>, idle: Duration) {
+    pub(in crate::conformance) async fn idles<B: AckGroups>(self, group: &AckGroup<Entry, B>, idle: Duration) {
         self.eventually("what is pending gets idle", async || {
             let pending = self.ok("listing what is pending", group.pending(None, ALL)).await;
             !pending.is_empty() && pending.iter().all(|entry| entry.idle >= idle)
@@ -164,7 +176,7 @@ impl Rule {
 
     /// Appends under the key 1, in batches, until a record is gone and all before it, and returns the first left of its
     /// partition.
-    pub(super) async fn overrun<B: Log>(self, stream: &Stream<Entry, B>, gone: Position) -> Position {
+    pub(in crate::conformance) async fn overrun<B: Log>(self, stream: &Stream<Entry, B>, gone: Position) -> Position {
         let batch: Vec<_> = (1_000..1_100).map(|n| Entry { n }).collect();
         loop {
             let outcomes = self.ok("appending", stream.append_all(batch.iter().map(|entry| (&1, entry)))).await;
@@ -181,11 +193,11 @@ impl Rule {
 }
 
 /// Begins after a position, or at the first record.
-pub(super) fn behind(last: Option<Position>) -> Start {
+pub(in crate::conformance) fn behind(last: Option<Position>) -> Start {
     last.map_or(Start::Earliest, Start::from)
 }
 
-pub(super) fn places<T: StreamSpec>(deliveries: &[Delivery<T>]) -> Vec<Position>
+pub(in crate::conformance) fn places<T: StreamSpec>(deliveries: &[Delivery<T>]) -> Vec<Position>
 where
     T::Codec: Decode<T>,
 {
@@ -193,7 +205,7 @@ where
 }
 
 /// Begins something and gives it up after so many steps. Says whether it was done by then.
-pub(super) async fn give_up<F: Future>(begun: F, steps: u64) -> Option<F::Output> {
+pub(in crate::conformance) async fn give_up<F: Future>(begun: F, steps: u64) -> Option<F::Output> {
     let mut begun = pin!(begun);
     for _ in 0..steps {
         if let Poll::Ready(output) = begun.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -205,7 +217,7 @@ pub(super) async fn give_up<F: Future>(begun: F, steps: u64) -> Option<F::Output
 }
 
 /// Awaits all at once, and returns their outputs in order.
-pub(super) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+pub(in crate::conformance) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut futures: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|cx| {
         let mut ready = true;
@@ -226,7 +238,7 @@ pub(super) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<
 /// Waits until the machine's clock has moved on by some milliseconds, which a paused clock doesn't stop, and returns a
 /// time between what came before and what comes after.
 #[allow(clippy::disallowed_methods, reason = "systems go by the machine's clock")]
-pub(super) async fn later() -> SystemTime {
+pub(in crate::conformance) async fn later() -> SystemTime {
     const STEP: Duration = Duration::from_millis(5);
     let moved = async |from: SystemTime| {
         loop {

@@ -19,11 +19,11 @@ use crate::topic::{Ended, Gap, Stop, SupervisePolicy};
 use crate::worker::{Worker, WorkerNotice};
 
 /// What the workers are given.
-#[stream_spec(name = "conformance.work", version = 1, key = u64, requires(ack_groups), crate = crate)]
+#[stream_spec(name = "conformance.work", version = 1, key = u64, crate = crate)]
 #[derive(Serialize, Deserialize, Clone, Debug)]
-pub(super) struct Work {
-    pub(super) n: u64,
-    pub(super) filler: String,
+pub(in crate::conformance) struct Work {
+    pub(in crate::conformance) n: u64,
+    pub(in crate::conformance) filler: String,
 }
 
 /// Another shape under the same name and version, which doesn't decode as [`Work`].
@@ -34,11 +34,11 @@ struct Riddle {
 }
 
 /// How long an entry may be idle before the suite's workers claim it. A stall of the machine mustn't be longer.
-pub(super) const IDLE: Duration = Duration::from_millis(900);
+pub(in crate::conformance) const IDLE: Duration = Duration::from_millis(900);
 
 /// What a worker did or told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(in crate::conformance) enum Seen {
     /// A handler was called, by the worker of this name.
     Began {
         who: &'static str,
@@ -73,7 +73,7 @@ pub(super) enum Seen {
 
 /// Everything that the workers did, in order.
 #[derive(Debug, Default)]
-pub(super) struct Journal {
+pub(in crate::conformance) struct Journal {
     state: Mutex<Written>,
     changed: Notify,
 }
@@ -86,7 +86,7 @@ struct Written {
 }
 
 impl Journal {
-    pub(super) fn write(&self, seen: Seen) {
+    pub(in crate::conformance) fn write(&self, seen: Seen) {
         let mut state = lock(&self.state);
         match &seen {
             Seen::Began { .. } | Seen::Batch { over: false, .. } => state.running += 1,
@@ -114,20 +114,20 @@ impl Journal {
     }
 
     /// Waits until so many handlers have run at once.
-    pub(super) async fn peaked(&self, handlers: usize) {
+    pub(in crate::conformance) async fn peaked(&self, handlers: usize) {
         self.wait(|state| state.peak >= handlers).await;
     }
 
-    pub(super) fn peak(&self) -> usize {
+    pub(in crate::conformance) fn peak(&self) -> usize {
         lock(&self.state).peak
     }
 
-    pub(super) fn seen(&self) -> Vec<Seen> {
+    pub(in crate::conformance) fn seen(&self) -> Vec<Seen> {
         lock(&self.state).seen.clone()
     }
 
     /// Waits until this is true of what was written.
-    pub(super) async fn until(&self, rule: Rule, what: &str, wanted: impl Fn(&[Seen]) -> bool) {
+    pub(in crate::conformance) async fn until(&self, rule: Rule, what: &str, wanted: impl Fn(&[Seen]) -> bool) {
         let in_time = tokio::time::timeout(PATIENCE, self.wait(|state| wanted(&state.seen))).await;
         if in_time.is_err() {
             let seen = self.seen();
@@ -137,12 +137,12 @@ impl Journal {
     }
 
     /// The numbers whose handlers returned, in order.
-    pub(super) fn done(&self) -> Vec<u64> {
+    pub(in crate::conformance) fn done(&self) -> Vec<u64> {
         done(&lock(&self.state).seen)
     }
 
     /// What was handed to handlers, in order: numbers and attempts.
-    pub(super) fn began(&self) -> Vec<(u64, u32)> {
+    pub(in crate::conformance) fn began(&self) -> Vec<(u64, u32)> {
         let began = |seen: &Seen| match seen {
             Seen::Began { n, attempt, .. } => Some((*n, *attempt)),
             _ => None,
@@ -151,31 +151,31 @@ impl Journal {
     }
 }
 
-pub(super) fn done(seen: &[Seen]) -> Vec<u64> {
+pub(in crate::conformance) fn done(seen: &[Seen]) -> Vec<u64> {
     seen.iter().filter_map(|seen| if let Seen::Done { n } = seen { Some(*n) } else { None }).collect()
 }
 
-pub(super) fn count(seen: &[Seen], wanted: impl Fn(&Seen) -> bool) -> usize {
+pub(in crate::conformance) fn count(seen: &[Seen], wanted: impl Fn(&Seen) -> bool) -> usize {
     seen.iter().filter(|seen| wanted(seen)).count()
 }
 
 /// What each handler gets beside its delivery.
 #[derive(Clone)]
-pub(super) struct Hand {
-    pub(super) who: &'static str,
-    pub(super) journal: Arc<Journal>,
+pub(in crate::conformance) struct Hand {
+    pub(in crate::conformance) who: &'static str,
+    pub(in crate::conformance) journal: Arc<Journal>,
     /// Open once it is pulled.
-    pub(super) gate: Stop,
+    pub(in crate::conformance) gate: Stop,
 }
 
 /// A handler's call that is under way.
-pub(super) struct Doing {
-    pub(super) n: u64,
+pub(in crate::conformance) struct Doing {
+    pub(in crate::conformance) n: u64,
     journal: Option<Arc<Journal>>,
 }
 
 impl Hand {
-    pub(super) fn begin(&self, delivery: &Delivery<Work>) -> Doing {
+    pub(in crate::conformance) fn begin(&self, delivery: &Delivery<Work>) -> Doing {
         let n = delivery.value().expect("a worker's deliveries have decoded").n;
         self.journal.write(Seen::Began { who: self.who, n, attempt: delivery.attempt() });
         Doing { n, journal: Some(self.journal.clone()) }
@@ -183,7 +183,7 @@ impl Hand {
 }
 
 impl Doing {
-    pub(super) fn done(mut self) {
+    pub(in crate::conformance) fn done(mut self) {
         if let Some(journal) = self.journal.take() {
             journal.write(Seen::Done { n: self.n });
         }
@@ -199,24 +199,24 @@ impl Drop for Doing {
 }
 
 /// One broker's handles to the stream and a group, and what its workers share.
-pub(super) struct Crew<B: AckGroups> {
-    pub(super) rule: Rule,
-    pub(super) broker: Broker<B>,
-    pub(super) stream: Stream<Work, B>,
-    pub(super) group: AckGroup<Work, B>,
-    pub(super) journal: Arc<Journal>,
-    pub(super) stop: Stop,
-    pub(super) gate: Stop,
+pub(in crate::conformance) struct Crew<B: AckGroups> {
+    pub(in crate::conformance) rule: Rule,
+    pub(in crate::conformance) broker: Broker<B>,
+    pub(in crate::conformance) stream: Stream<Work, B>,
+    pub(in crate::conformance) group: AckGroup<Work, B>,
+    pub(in crate::conformance) journal: Arc<Journal>,
+    pub(in crate::conformance) stop: Stop,
+    pub(in crate::conformance) gate: Stop,
     numbers: Mutex<HashMap<Position, u64>>,
 }
 
 impl<B: AckGroups> Crew<B> {
     /// Starts with an empty stream of one partition and a group.
-    pub(super) async fn start<S: Subject<Backend = B>>(rule: Rule, subject: &S) -> Self {
+    pub(in crate::conformance) async fn start<S: Subject<Backend = B>>(rule: Rule, subject: &S) -> Self {
         Self::with(rule, subject, StreamSettings::new(), limits()).await
     }
 
-    pub(super) async fn with<S: Subject<Backend = B>>(
+    pub(in crate::conformance) async fn with<S: Subject<Backend = B>>(
         rule: Rule,
         subject: &S,
         settings: StreamSettings,
@@ -230,12 +230,12 @@ impl<B: AckGroups> Crew<B> {
     }
 
     /// The same with a journal and a token of its own.
-    pub(super) fn again(self) -> Self {
+    pub(in crate::conformance) fn again(self) -> Self {
         Self { stop: Stop::new(), journal: Arc::default(), ..self }
     }
 
     /// Another process's handles to the same, by a broker that has ensured nothing.
-    pub(super) fn beside<S: Subject<Backend = B>>(rule: Rule, subject: &S, limits: Limits) -> Self {
+    pub(in crate::conformance) fn beside<S: Subject<Backend = B>>(rule: Rule, subject: &S, limits: Limits) -> Self {
         let broker = rule.broker_with(subject, limits);
         let stream = rule.unwrap("binding", Work::stream(&broker));
         let group = rule.unwrap("looking up the group", stream.ack_group("crew"));
@@ -244,11 +244,16 @@ impl<B: AckGroups> Crew<B> {
     }
 
     /// Appends these numbers, under the keys 0 to `keys` in turn.
-    pub(super) async fn append(&self, numbers: impl IntoIterator<Item = u64>, keys: u64) {
+    pub(in crate::conformance) async fn append(&self, numbers: impl IntoIterator<Item = u64>, keys: u64) {
         self.append_filled(numbers, keys, 0).await;
     }
 
-    pub(super) async fn append_filled(&self, numbers: impl IntoIterator<Item = u64>, keys: u64, bytes: usize) {
+    pub(in crate::conformance) async fn append_filled(
+        &self,
+        numbers: impl IntoIterator<Item = u64>,
+        keys: u64,
+        bytes: usize,
+    ) {
         let works: Vec<_> = numbers.into_iter().map(|n| (n % keys, Work { n, filler: "x".repeat(bytes) })).collect();
         for part in works.chunks(500) {
             let appending = self.stream.append_all(part.iter().map(|(key, work)| (key, work)));
@@ -262,7 +267,7 @@ impl<B: AckGroups> Crew<B> {
     }
 
     /// Appends a record that doesn't decode, in the place of this number.
-    pub(super) async fn append_riddle<S: Subject<Backend = B>>(&self, subject: &S, n: u64, keys: u64) {
+    pub(in crate::conformance) async fn append_riddle<S: Subject<Backend = B>>(&self, subject: &S, n: u64, keys: u64) {
         let broker = self.rule.broker(subject);
         let stream = self.rule.unwrap("binding", Riddle::stream(&broker));
         let receipt = self.rule.ok("appending", stream.append(&(n % keys), &Riddle { riddle: true })).await;
@@ -270,7 +275,7 @@ impl<B: AckGroups> Crew<B> {
     }
 
     /// Makes a worker that writes down what it tells, and whose handler gets a hand.
-    pub(super) fn worker(&self, name: &'static str) -> Worker<Work, B, Hand> {
+    pub(in crate::conformance) fn worker(&self, name: &'static str) -> Worker<Work, B, Hand> {
         let (noted, told) = (self.journal.clone(), self.journal.clone());
         self.group
             .worker(name)
@@ -304,12 +309,12 @@ impl<B: AckGroups> Crew<B> {
             })
     }
 
-    pub(super) fn hand(&self, who: &'static str) -> Hand {
+    pub(in crate::conformance) fn hand(&self, who: &'static str) -> Hand {
         Hand { who, journal: self.journal.clone(), gate: self.gate.clone() }
     }
 
     /// Runs workers beside a script, which stops them, and returns how they ended.
-    pub(super) async fn during<R>(
+    pub(in crate::conformance) async fn during<R>(
         &self,
         working: impl Future<Output = Result<Ended, Error>>,
         script: impl Future<Output = R>,
@@ -327,7 +332,7 @@ impl<B: AckGroups> Crew<B> {
     }
 
     /// As [`during`](Self::during), where the worker must end by its token.
-    pub(super) async fn stopped<R>(
+    pub(in crate::conformance) async fn stopped<R>(
         &self,
         working: impl Future<Output = Result<Ended, Error>>,
         script: impl Future<Output = R>,
@@ -337,12 +342,12 @@ impl<B: AckGroups> Crew<B> {
         result
     }
 
-    pub(super) async fn until(&self, what: &str, wanted: impl Fn(&[Seen]) -> bool) {
+    pub(in crate::conformance) async fn until(&self, what: &str, wanted: impl Fn(&[Seen]) -> bool) {
         self.journal.until(self.rule, what, wanted).await;
     }
 
     /// Waits until so many handlers have returned.
-    pub(super) async fn handled(&self, handlers: usize) {
+    pub(in crate::conformance) async fn handled(&self, handlers: usize) {
         self.until(&format!("{handlers} handlers return"), |seen| {
             count(seen, |seen| matches!(seen, Seen::Done { .. })) >= handlers
         })
@@ -350,7 +355,7 @@ impl<B: AckGroups> Crew<B> {
     }
 
     /// The numbers that are pending in the group.
-    pub(super) async fn pending(&self) -> BTreeSet<u64> {
+    pub(in crate::conformance) async fn pending(&self) -> BTreeSet<u64> {
         let most = self.broker.limits().read_records;
         let listed = self.rule.ok("listing what is pending", self.group.pending(None, most)).await;
         let numbers = lock(&self.numbers);
@@ -358,7 +363,7 @@ impl<B: AckGroups> Crew<B> {
     }
 
     /// Waits until exactly these numbers are pending.
-    pub(super) async fn pending_is(&self, what: &str, expected: impl IntoIterator<Item = u64>) {
+    pub(in crate::conformance) async fn pending_is(&self, what: &str, expected: impl IntoIterator<Item = u64>) {
         let expected: BTreeSet<u64> = expected.into_iter().collect();
         let last = Mutex::new(BTreeSet::new());
         let look = async {
@@ -376,12 +381,12 @@ impl<B: AckGroups> Crew<B> {
     }
 
     /// The number that stands at a position.
-    pub(super) fn number(&self, position: Position) -> u64 {
+    pub(in crate::conformance) fn number(&self, position: Position) -> u64 {
         lock(&self.numbers).get(&position).copied().unwrap_or(u64::MAX)
     }
 
     /// Says that each of these was handled once, and nothing else was.
-    pub(super) fn each_once(&self, what: &str, numbers: impl IntoIterator<Item = u64>) {
+    pub(in crate::conformance) fn each_once(&self, what: &str, numbers: impl IntoIterator<Item = u64>) {
         let expected: BTreeMap<u64, usize> = numbers.into_iter().map(|n| (n, 1)).collect();
         let mut handled: BTreeMap<u64, usize> = BTreeMap::new();
         for n in self.journal.done() {
@@ -399,19 +404,25 @@ impl<B: AckGroups> Crew<B> {
 
 /// A handler that notes what it got, and is done.
 #[allow(clippy::needless_pass_by_value, reason = "as a handler gets it")]
-pub(super) fn note(delivery: Delivery<Work>, hand: Hand) -> std::future::Ready<Result<(), crate::error::HandlerError>> {
+pub(in crate::conformance) fn note(
+    delivery: Delivery<Work>,
+    hand: Hand,
+) -> std::future::Ready<Result<(), crate::error::HandlerError>> {
     hand.begin(&delivery).done();
     std::future::ready(Ok(()))
 }
 
 /// A handler that notes what it got, and is done once the gate is open.
-pub(super) async fn gated(delivery: Delivery<Work>, hand: Hand) -> Result<(), crate::error::HandlerError> {
+pub(in crate::conformance) async fn gated(
+    delivery: Delivery<Work>,
+    hand: Hand,
+) -> Result<(), crate::error::HandlerError> {
     let doing = hand.begin(&delivery);
     hand.gate.stopped().await;
     doing.done();
     Ok(())
 }
 
-pub(super) fn quick() -> SupervisePolicy {
+pub(in crate::conformance) fn quick() -> SupervisePolicy {
     SupervisePolicy::default().initial(Duration::from_millis(5)).max(Duration::from_millis(50))
 }

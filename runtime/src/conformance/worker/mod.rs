@@ -2,7 +2,7 @@
 
 mod bounds;
 mod claim;
-mod crew;
+pub(super) mod crew;
 mod ends;
 mod gap;
 mod lost;
