@@ -129,17 +129,17 @@ async fn workers_that_come_and_go_handle_everything_in_order_and_commit_it() {
         let worker = group.worker().concurrency(4).read_ahead(20).drain(Duration::from_secs(2)).until(stop);
         worker.with(handled.clone()).on_notice(move |notice| notices.lock().unwrap().push(notice.to_string()))
     };
-    let handler = async |delivery: crate::Delivery<Order>, handled: Arc<Mutex<BTreeMap<u32, u32>>>| {
+    let count = async |delivery: crate::Delivery<Order>, handled: Arc<Mutex<BTreeMap<u32, u32>>>| {
         tokio::time::sleep(Duration::from_millis(100)).await;
         *handled.lock().unwrap().entry(delivery.into_value()?.number).or_default() += 1;
         Ok(())
     };
     let all = Stop::new();
-    let first = tokio::spawn(worker(&all).run(handler));
+    let first = tokio::spawn(worker(&all).run(count));
     let mut others = Vec::new();
     for seconds in [1, 2, 3] {
         let stop = Stop::new();
-        others.push(tokio::spawn(worker(&stop).run(handler)));
+        others.push(tokio::spawn(worker(&stop).run(count)));
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         stop.stop();
     }

@@ -178,6 +178,9 @@ pub(super) fn leave_all(joined: &Mutex<Joined>) {
 
 fn leave(id: u64, log: &Kept, group: &str) {
     // Where the stream or the group is gone, so is the member.
-    let _ = log.with(|state| Ok(state.commit_group(group)?.0.leave(id)));
+    let _ = log.with(|state| {
+        state.commit_group(group)?.0.leave(id);
+        Ok(())
+    });
     log.changed.notify_waiters();
 }
