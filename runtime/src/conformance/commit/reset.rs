@@ -89,6 +89,7 @@ pub async fn commit_reset<S: Streams<Backend: CommitGroups>>(subject: S) {
 /// `commit-lag`: for each partition what comes after the committed position is counted; never less than nothing (F12).
 pub async fn commit_lag<S: Streams<Backend: CommitGroups>>(subject: S) {
     const RULE: Rule = Rule("commit-lag");
+    const COUNT: u64 = 200;
     let stream = RULE.entries_of(&subject, StreamSettings::new().partitions(2)).await;
     let group = RULE.commits(&stream, "g").await;
     let far = RULE.elsewhere(&subject, "g");
@@ -108,7 +109,6 @@ pub async fn commit_lag<S: Streams<Backend: CommitGroups>>(subject: S) {
     RULE.same("all is acknowledged", RULE.behind_by(&far).await, [0, 0]);
 
     // While it is busy: the end may be looked up before the commit, or after.
-    const COUNT: u64 = 200;
     let producing = async {
         for n in 0..COUNT {
             RULE.ok("appending", stream.append(&n, &Entry { n })).await;
