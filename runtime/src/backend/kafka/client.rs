@@ -21,8 +21,10 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::fault::{Fault, code_of};
+use super::groups::Members;
 use super::log::Readers;
 use super::settings::Settings;
+use super::unit::Units;
 use crate::broker::lock;
 use crate::capability::Host;
 use crate::error::{ErrorKind, Outcome};
@@ -48,12 +50,16 @@ pub(super) struct Clients {
     sending: tokio::sync::Mutex<()>,
     calls: Arc<Semaphore>,
     pub(super) readers: Readers,
+    pub(super) members: Members,
+    pub(super) units: Units,
 }
 
 impl Clients {
     pub(super) fn new(host: Host, settings: Arc<Settings>) -> Arc<Self> {
         Arc::new(Self {
             readers: Readers::new(host.limits().subscriptions),
+            members: Members::default(),
+            units: Units::default(),
             host,
             settings,
             stop: Arc::default(),

@@ -3,8 +3,10 @@
 mod check;
 mod client;
 mod fault;
+mod groups;
 mod log;
 mod settings;
+mod unit;
 mod url;
 
 use std::fmt;
@@ -117,7 +119,8 @@ impl Kafka {
         self
     }
 
-    /// Sets how the members of a commit group agree on who has which partition. Default: what the server has.
+    /// Sets how the members of a commit group agree on who has which partition. Default:
+    /// `Classic`, which every server has.
     #[must_use]
     pub fn group_protocol(mut self, protocol: GroupProtocol) -> Self {
         self.settings.group_protocol = Some(protocol);
@@ -143,6 +146,12 @@ impl fmt::Debug for Kafka {
 /// One broker's clients of a cluster.
 pub struct KafkaClient {
     clients: Arc<Clients>,
+}
+
+impl KafkaClient {
+    fn clients(&self) -> &Arc<Clients> {
+        &self.clients
+    }
 }
 
 impl fmt::Debug for KafkaClient {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rdkafka::producer::BaseRecord;
+use rdkafka::util::IntoOpaque;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -43,6 +44,24 @@ async fn prepare(clients: &Arc<Clients>, state: &Arc<StreamState>) -> Result<Lay
     Ok(layout)
 }
 
+/// Makes the message that a record is.
+pub(in super::super) fn message<'a, O: IntoOpaque>(
+    state: &'a StreamState,
+    partition: i32,
+    record: &'a Record,
+    delivery_opaque: O,
+) -> BaseRecord<'a, [u8], [u8], O> {
+    BaseRecord {
+        topic: &state.topic,
+        partition: Some(partition),
+        payload: (!record.tombstone).then_some(&record.data[..]),
+        key: record.key.as_deref(),
+        timestamp: record::timestamp(record),
+        headers: Some(record::headers(&state.known, record)),
+        delivery_opaque,
+    }
+}
+
 /// Hands a record over. It is on its way when this returns.
 fn send(
     clients: &Clients,
@@ -51,15 +70,7 @@ fn send(
     record: &Record,
 ) -> Result<oneshot::Receiver<Placed>, Fault> {
     let (tell, told) = Told::new();
-    let message = BaseRecord {
-        topic: &state.topic,
-        partition: Some(state.partition(layout.partitions, record.key.as_ref())),
-        payload: (!record.tombstone).then_some(&record.data[..]),
-        key: record.key.as_deref(),
-        timestamp: record::timestamp(record),
-        headers: Some(record::headers(&state.known, record)),
-        delivery_opaque: tell,
-    };
+    let message = message(state, state.partition(layout.partitions, record.key.as_ref()), record, tell);
     clients.send(message).inspect_err(|fault| state.learn(fault))?;
     Ok(told)
 }

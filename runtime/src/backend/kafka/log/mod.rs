@@ -20,10 +20,10 @@ use crate::broker::lock;
 use crate::capability::{StreamAddress, partition_of};
 use crate::error::ErrorKind;
 
-pub(super) use append::{append, append_all};
+pub(super) use append::{append, append_all, message};
 pub(super) use manage::{delete, ensure, start};
 pub(super) use read::{Readers, read};
-pub(super) use record::Known;
+pub(super) use record::{Known, read as read_record};
 
 /// The number of partitions is used for so long before it is read again.
 const FRESH: Duration = Duration::from_secs(5);
@@ -107,7 +107,7 @@ impl StreamState {
     }
 
     /// The partition of a record with this key among so many.
-    fn partition(&self, partitions: u32, key: Option<&Bytes>) -> i32 {
+    pub(super) fn partition(&self, partitions: u32, key: Option<&Bytes>) -> i32 {
         let partition = match key {
             _ if partitions <= 1 => 0,
             Some(key) => partition_of(key, partitions),
