@@ -42,6 +42,7 @@ mod worker;
 use std::future::Future;
 use std::time::Duration;
 
+use crate::address::Namespace;
 use crate::capability::{Backend, PubSub};
 
 #[doc(inline)]
@@ -87,13 +88,18 @@ pub use worker::{
 /// A messaging system under test. Each test starts its own.
 ///
 /// 1. Brokers built from [`backend`](Self::backend), called any number of times, share the system.
-/// 2. Nothing else uses it.
+/// 2. Nothing else uses it, or its [`namespace`](Self::namespace).
 pub trait Subject: Sized + Send + Sync + 'static {
     /// The backend under test.
     type Backend: Backend;
 
     /// Whether the tests may pause tokio's clock: only where no time passes outside of it.
     const PAUSED: bool = false;
+
+    /// Returns the namespace that the tests bind in: one of their own where several share a system.
+    fn namespace(&self) -> Namespace {
+        Namespace::new("conformance", "test").expect("the name is good")
+    }
 
     /// Starts the system.
     fn start() -> impl Future<Output = Self> + Send;

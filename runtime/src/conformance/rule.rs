@@ -84,7 +84,7 @@ impl Rule {
     }
 
     pub(super) fn broker_with<S: Subject>(self, subject: &S, limits: Limits) -> Broker<S::Backend> {
-        self.broker_in(subject, "conformance", "test", limits)
+        self.broker_of(subject, subject.namespace(), limits)
     }
 
     pub(super) fn broker_in<S: Subject>(
@@ -95,6 +95,10 @@ impl Rule {
         limits: Limits,
     ) -> Broker<S::Backend> {
         let namespace = Namespace::new(application, environment).expect("the suite's namespaces are good");
+        self.broker_of(subject, namespace, limits)
+    }
+
+    fn broker_of<S: Subject>(self, subject: &S, namespace: Namespace, limits: Limits) -> Broker<S::Backend> {
         self.unwrap("building a broker", Broker::new(subject.backend(), Config::new(namespace).limits(limits)))
     }
 

@@ -1,7 +1,9 @@
 //! The conformance suite on every backend.
 
+mod kafka;
 pub(crate) mod servers;
 
+use kafka::{Kafka40, Kafka44, KafkaServer};
 use servers::{ClusterNode, Redis7, Redis8, RedisServer, Valkey8};
 use tidings::conformance::{InMemory, streams, topics};
 
@@ -15,3 +17,6 @@ streams!(redis_7_0_streams, RedisServer<Redis7>, ack_groups, dedup, network);
 streams!(redis_8_0_streams, RedisServer<Redis8>, ack_groups, dedup, network);
 streams!(valkey_8_streams, RedisServer<Valkey8>, ack_groups, dedup, network);
 streams!(redis_cluster_streams, ClusterNode, ack_groups, dedup, network);
+// What is trimmed there is removed past the backend: Kafka counts no records.
+streams!(kafka_4_0_streams, KafkaServer<Kafka40>, network);
+streams!(kafka_4_4_streams, KafkaServer<Kafka44>, network);

@@ -151,16 +151,17 @@ impl Clients {
         }
     }
 
-    /// Hands a record to the client that appends; makes it first, where it isn't there.
-    pub(super) async fn sender(self: &Arc<Self>) -> Result<(), Fault> {
+    /// Makes the client that appends, where it isn't there, and says whether it did.
+    pub(super) async fn sender(self: &Arc<Self>) -> Result<bool, Fault> {
         if self.has_sender() {
-            return Ok(());
+            return Ok(false);
         }
         let _one = self.sending.lock().await;
         if self.has_sender() {
-            return Ok(());
+            return Ok(false);
         }
-        self.call("kafka producer's start", |clients| clients.make_sender()).await
+        self.call("kafka producer's start", |clients| clients.make_sender()).await?;
+        Ok(true)
     }
 
     fn has_sender(&self) -> bool {

@@ -211,13 +211,11 @@ impl Log for Kafka {
         stream: &StreamAddress,
         settings: &StreamSettings,
     ) -> Result<(), BackendError> {
-        let clients = &client.clients;
-        clients.host.within(Outcome::Unknown, async { Ok(log::ensure(clients, stream, settings).await?) }).await
+        log::ensure(&client.clients, stream, settings).await
     }
 
     async fn delete(client: &KafkaClient, stream: &StreamAddress) -> Result<bool, BackendError> {
-        let clients = &client.clients;
-        clients.host.within(Outcome::Unknown, async { Ok(log::delete(clients, stream).await?) }).await
+        log::delete(&client.clients, stream).await
     }
 
     async fn append(

@@ -4,7 +4,7 @@ use super::steps::SOON;
 use crate::capability::CommitGroups;
 use crate::conformance::Streams;
 use crate::conformance::rule::Rule;
-use crate::conformance::streams::steps::{ALL, LONG, all, later, places};
+use crate::conformance::streams::steps::{ALL, LONG, all, later, places, short};
 use crate::error::{Error, ErrorKind};
 use crate::stream::{CommitGroup, Delivery, MemberSettings, Positions, Start, StreamSettings};
 
@@ -178,7 +178,7 @@ pub async fn commit_trimmed<S: Streams<Backend: CommitGroups>>(subject: S) {
     let stream = RULE.bound(&subject);
     for tails in [false, true] {
         RULE.ok("removing", stream.delete()).await;
-        RULE.ok("creating", stream.ensure(StreamSettings::new().max_len(1))).await;
+        RULE.ok("creating", stream.ensure(short::<S>())).await;
         let group = RULE.commits(&stream, "g").await;
         let told = RULE.fill(&stream, 0..3).await;
         RULE.ok("moving", group.reset_offsets(told[1])).await;
@@ -186,7 +186,7 @@ pub async fn commit_trimmed<S: Streams<Backend: CommitGroups>>(subject: S) {
         let one = RULE.joins(&group).await;
         RULE.gives("before anything is removed", &one, [2]).await;
         RULE.within("leaving", one.leave()).await;
-        let first = RULE.overrun(&stream, told[2]).await;
+        let first = RULE.overrun(&subject, &stream, told[2]).await;
         let one = RULE.joins(&group).await;
         let mut tail = one.tail();
         let mut next = async || -> Result<Option<Delivery<_>>, Error> {

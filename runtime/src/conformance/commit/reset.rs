@@ -5,7 +5,7 @@ use crate::capability::CommitGroups;
 use crate::conformance::Streams;
 use crate::conformance::rule::Rule;
 use crate::conformance::streams::entries::Entry;
-use crate::conformance::streams::steps::{ALL, later, places};
+use crate::conformance::streams::steps::{ALL, later, places, short};
 use crate::error::{ErrorKind, Operation};
 use crate::stream::{Position, Positions, Start, StreamSettings};
 
@@ -137,10 +137,10 @@ pub async fn commit_lag<S: Streams<Backend: CommitGroups>>(subject: S) {
     // What was removed before it was read can't be read any more.
     RULE.within("leaving", one.leave()).await;
     RULE.ok("removing", stream.delete()).await;
-    RULE.ok("creating", stream.ensure(StreamSettings::new().max_len(1))).await;
+    RULE.ok("creating", stream.ensure(short::<S>())).await;
     let group = RULE.commits(&stream, "short").await;
     let told = RULE.fill(&stream, 0..3).await;
-    RULE.overrun(&stream, told[2]).await;
+    RULE.overrun(&subject, &stream, told[2]).await;
     let left = RULE.ok("reading", stream.read(Start::Earliest, ALL, Duration::ZERO)).await.len() as u64;
     RULE.same("only what is left to be read", RULE.behind_by(&group).await, [left]);
 }

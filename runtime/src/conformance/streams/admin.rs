@@ -2,11 +2,31 @@ use std::time::Duration;
 
 use super::Streams;
 use super::entries::{Entry, EntryV2, Other};
-use super::steps::{LONG, all, later, places};
+use super::steps::{Entries, LONG, all, later, places};
 use crate::capability::{AckGroups, partition_of};
 use crate::conformance::rule::Rule;
 use crate::error::{ErrorKind, Operation};
 use crate::stream::{Position, Start, StreamSettings};
+
+/// Settings of three partitions and whatever the system keeps; what it doesn't keep it must refuse.
+async fn settings_of<S: Streams>(rule: Rule, stream: &Entries<S>) -> StreamSettings {
+    let mut settings = StreamSettings::new().partitions(3);
+    let counted = settings.clone().max_len(1_000_000);
+    let remembered = settings.clone().dedup_window(Duration::from_mins(1));
+    for (keeps, asked) in [(S::COUNTS, &counted), (S::REMEMBERS, &remembered)] {
+        if !keeps {
+            let refused = rule.fails("what the system doesn't keep", stream.ensure(asked.clone())).await;
+            rule.refused("what the system doesn't keep", &refused, ErrorKind::Unsupported);
+            let absent = rule.fails("reading", stream.read(Start::Earliest, 1, Duration::ZERO)).await;
+            rule.refused("what was refused isn't created", &absent, ErrorKind::Absent);
+        }
+    }
+    settings.max_len = counted.max_len.filter(|_| S::COUNTS);
+    if S::REMEMBERS {
+        settings.dedup_window = remembered.dedup_window;
+    }
+    settings
+}
 
 /// `stream-ensure`: ensure creates a stream, once and for all processes; nothing else does, and nothing changes one.
 pub async fn stream_ensure<S: Streams>(subject: S) {
@@ -33,7 +53,7 @@ pub async fn stream_ensure<S: Streams>(subject: S) {
         RULE.same("removing no stream", RULE.ok("removing", stream.delete()).await, false);
     }
 
-    let settings = StreamSettings::new().partitions(3).max_len(1_000_000).dedup_window(Duration::from_mins(1));
+    let settings = settings_of::<S>(RULE, &stream).await;
     let brokers: Vec<_> = (0..6).map(|_| RULE.bound(&subject)).collect();
     let races: Vec<_> = brokers.iter().map(|stream| stream.ensure(settings.clone())).collect();
     for outcome in RULE.within("many at once", all(races)).await {
@@ -47,14 +67,19 @@ pub async fn stream_ensure<S: Streams>(subject: S) {
     }
     RULE.ok("the same settings again", other.ensure(settings.clone())).await;
     RULE.ok("the same settings again", stream.ensure(settings.clone())).await;
-    for different in [
+    let mut others = vec![
         settings.clone().partitions(2),
         settings.clone().partitions(4),
-        settings.clone().max_len(5),
         settings.clone().max_age(Duration::from_mins(1)),
-        settings.clone().dedup_window(Duration::from_mins(2)),
         StreamSettings::new(),
-    ] {
+    ];
+    if S::COUNTS {
+        others.push(settings.clone().max_len(5));
+    }
+    if S::REMEMBERS {
+        others.push(settings.clone().dedup_window(Duration::from_mins(2)));
+    }
+    for different in others {
         let failed = RULE.fails("other settings", other.ensure(different)).await;
         RULE.refused("other settings", &failed, ErrorKind::Conflict);
         RULE.same("the operation", failed.operation(), Operation::Ensure);

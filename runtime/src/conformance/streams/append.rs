@@ -50,7 +50,8 @@ pub async fn append_recorded<S: Streams>(subject: S) {
                 RULE.same("a durable append", after, before + 1);
             }
             Err(error) => {
-                RULE.that(durability != Durability::Primary, "the control: the primary's record is always possible");
+                let primary = durability == Durability::Primary;
+                RULE.that(!primary, &format!("the control: the primary's record is always possible, but {error}"));
                 let refused = matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Timeout);
                 RULE.that(refused, &format!("{durability:?} failed by {error}"));
                 RULE.that(error.outcome() == Outcome::Unknown || after == before, "what wasn't applied is there");
@@ -200,8 +201,8 @@ pub async fn append_order<S: Streams>(subject: S) {
 /// `append-recorded`: an append whose reply is lost says `Unknown`, and nothing is appended twice.
 pub async fn append_lost_reply<S: Streams + Network>(subject: S) {
     const RULE: Rule = Rule("append-recorded");
+    RULE.entries(&subject).await;
     let stream = RULE.bound_with(&subject, limits().timeout(Duration::from_millis(500)));
-    RULE.ok("creating the stream", stream.ensure(StreamSettings::new())).await;
     // The control: with replies it is told as done.
     RULE.fill(&stream, [0]).await;
     subject.lose_replies(true).await;
@@ -228,8 +229,8 @@ pub async fn append_silent<S: Streams + Network>(subject: S) {
     /// What a busy machine may add.
     const SLACK: Duration = Duration::from_secs(2);
     let timeout = Duration::from_millis(300);
+    RULE.entries(&subject).await;
     let stream = RULE.bound_with(&subject, limits().timeout(timeout));
-    RULE.ok("creating the stream", stream.ensure(StreamSettings::new())).await;
     RULE.fill(&stream, [0]).await;
     subject.silence(true).await;
     let began = Instant::now();

@@ -58,7 +58,8 @@ pub async fn stream_bind<S: Streams>(subject: S) {
     let once = RULE.unwrap("binding", Entry::stream(&broker));
     let twice = RULE.unwrap("binding again", Entry::stream(&broker));
     RULE.that(Arc::ptr_eq(&once.bound, &twice.bound), "binding twice must give the same stream");
-    RULE.same("the address", once.address(), "conformance.test.stream.conformance.entry.v1");
+    let address = format!("{}.stream.conformance.entry.v1", subject.namespace());
+    RULE.same("the address", once.address(), address.as_str());
     RULE.same("the declaration", once.declaration().to_string(), "conformance.entry.v1");
     let refused = RULE.unwrap_err("another type under one name", Impostor::stream(&broker));
     RULE.refused("another type under one name", &refused, ErrorKind::Duplicate);

@@ -66,7 +66,7 @@ pub async fn ack_claim_lost<S: Streams<Backend: AckGroups>>(subject: S) {
         told.extend(RULE.fill(&stream, [n]).await);
         RULE.takes("reading", if n < 2 { &one } else { &two }, 1, [n]).await;
     }
-    let first = RULE.overrun(&stream, told[3]).await;
+    let first = RULE.overrun(&subject, &stream, told[3]).await;
     let kept = RULE.ok("reading", three.read(1, Duration::ZERO)).await;
     RULE.same("the first left is the next", places(&kept), [first]);
 

@@ -14,15 +14,20 @@ const RULE: Rule = Rule("stream-limits");
 pub async fn stream_limits<S: Streams>(subject: S) {
     let narrow = limits().append_bytes(64).key_bytes(8).read_records(5).operations(2);
     let broker = RULE.broker_with(&subject, narrow.timeout(Duration::from_millis(300)));
+    // Creating may take longer than appending and reading.
+    let wide = RULE.broker(&subject);
+    let created = RULE.unwrap("binding", Page::stream(&wide));
+    RULE.ok("creating the stream", created.ensure(StreamSettings::new())).await;
+    let created = RULE.unwrap("binding", Sheet::stream(&wide));
+    RULE.ok("creating the stream", created.ensure(StreamSettings::new())).await;
+    RULE.entries(&subject).await;
     let pages = RULE.unwrap("binding", Page::stream(&broker));
-    RULE.ok("creating the stream", pages.ensure(StreamSettings::new())).await;
     // `{"text":""}` has 11 bytes.
     RULE.ok("a payload at its limit", pages.append(&1, &Page::of(64 - 11))).await;
     let refused = RULE.fails("a payload over it", pages.append(&1, &Page::of(65 - 11))).await;
     RULE.refused("a payload over it", &refused, ErrorKind::TooLarge);
     RULE.that(!refused.is_transient(), "a payload too large must be permanent");
     let sheets = RULE.unwrap("binding", Sheet::stream(&broker));
-    RULE.ok("creating the stream", sheets.ensure(StreamSettings::new())).await;
     RULE.ok("a key at its limit", sheets.append(&"12345678".to_owned(), &Sheet { n: 1 })).await;
     for key in ["123456789", "12345.78"] {
         let refused = RULE.fails("a key over it", sheets.append(&key.to_owned(), &Sheet { n: 1 })).await;
@@ -36,7 +41,6 @@ pub async fn stream_limits<S: Streams>(subject: S) {
     RULE.same("what was stored", sizes, [53, 1_000_000]);
 
     let stream = RULE.unwrap("binding", Entry::stream(&broker));
-    RULE.ok("creating the stream", stream.ensure(StreamSettings::new())).await;
     RULE.fill(&stream, 0..7).await;
     for (max, good) in [(0, false), (1, true), (5, true), (6, false), (usize::MAX, false)] {
         let read = RULE.within("reading a page", stream.read(Start::Earliest, max, Duration::ZERO)).await;

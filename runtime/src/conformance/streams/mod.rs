@@ -22,6 +22,7 @@ use std::future::Future;
 
 use super::Subject;
 use crate::capability::Log;
+use crate::stream::Position;
 
 pub use ack::{ack_cancelled, ack_competing, ack_depth, ack_pending, ack_poison, ack_recorded, history};
 pub use admin::{ack_group_ensure, ack_group_lost, ack_remove_consumer, ack_starts, stream_ensure, trim_acknowledged};
@@ -48,6 +49,19 @@ pub trait Streams: Subject<Backend: Log> {
     /// Whether the system keeps the number of copies that [`StreamSettings::replicas`](crate::StreamSettings::replicas)
     /// asks for. Where it has no such setting, it must refuse it.
     const COPIES: bool = false;
+
+    /// Whether the system keeps the newest records of a partition by their number
+    /// ([`StreamSettings::max_len`](crate::StreamSettings::max_len)). Where it doesn't, it must refuse that.
+    const COUNTS: bool = true;
+    /// Whether a stream has a window for ids ([`StreamSettings::dedup_window`](crate::StreamSettings::dedup_window)). Where
+    /// it hasn't, the system must refuse any but the default.
+    const REMEMBERS: bool = true;
+
+    /// Removes the records of a partition up to a position, past the backend. Only a system that doesn't
+    /// [count](Self::COUNTS) is asked to.
+    fn remove_raw(&self, stream: &str, last: Position) -> impl Future<Output = ()> + Send {
+        async move { panic!("nothing of `{stream}` up to {last} is removed where records are counted") }
+    }
 
     /// Appends a record to a partition of a stream that is there, past the backend.
     fn append_raw(&self, stream: &str, partition: u32, record: Raw) -> impl Future<Output = ()> + Send;

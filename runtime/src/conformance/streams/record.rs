@@ -3,7 +3,6 @@ use std::time::{Duration, SystemTime};
 use super::entries::{Entry, Row};
 use super::steps::{behind, places};
 use super::{Raw, Streams};
-use crate::address::Namespace;
 use crate::broker::{Broker, Config};
 use crate::capability::Log;
 use crate::conformance::rule::{Rule, limits};
@@ -52,10 +51,14 @@ pub async fn poison_in_place<S: Streams>(subject: S) {
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
+/// What records of the subject's namespace have as their source.
+pub(super) fn source_of(subject: &impl Streams) -> String {
+    format!("/{}", subject.namespace().to_string().replace('.', "/"))
+}
+
 /// Binds to a broker whose clock stands still, between two milliseconds.
 pub(super) fn at<S: Streams>(rule: Rule, subject: &S, since_epoch: Duration) -> Stream<Entry, S::Backend> {
-    let namespace = Namespace::new("conformance", "test").expect("the suite's namespaces are good");
-    let config = Config::new(namespace).clock(move || SystemTime::UNIX_EPOCH + since_epoch);
+    let config = Config::new(subject.namespace()).clock(move || SystemTime::UNIX_EPOCH + since_epoch);
     let broker = rule.unwrap("building a broker", Broker::new(subject.backend(), config));
     rule.unwrap("binding", Entry::stream(&broker))
 }
@@ -89,7 +92,7 @@ pub async fn headers<S: Streams>(subject: S) {
     for delivery in &read {
         RULE.same("when it was produced, in milliseconds", delivery.produced_at(), Some(time));
         RULE.same("the content type", delivery.content_type(), Some("application/json"));
-        RULE.same("the source", delivery.source(), Some("/conformance/test"));
+        RULE.same("the source", delivery.source(), Some(&*source_of(&subject)));
         RULE.same("the type", delivery.event_type(), Some("conformance.entry.v1"));
         RULE.same(
             "the key",

@@ -2,21 +2,21 @@ use std::time::Duration;
 
 use super::Streams;
 use super::entries::Entry;
-use super::steps::behind;
+use super::steps::{behind, short};
 use crate::conformance::rule::Rule;
 use crate::error::{Error, ErrorKind};
-use crate::stream::{Position, Positions, Start, StreamSettings};
+use crate::stream::{Position, Positions, Start};
 
 /// `read-after`: what was trimmed away before it could be read is an error with the first position left, never a silent
 /// jump.
 pub async fn read_trimmed<S: Streams>(subject: S) {
     const RULE: Rule = Rule("read-after");
-    let stream = RULE.entries_of(&subject, StreamSettings::new().max_len(1)).await;
+    let stream = RULE.entries_of(&subject, short::<S>()).await;
     let told = RULE.fill(&stream, 0..3).await;
     let reader = RULE.bound(&subject);
     // The control: nothing is trimmed yet of what comes next, for the last record is always there.
     RULE.reads("before anything is trimmed away", &reader, told[1], [2]).await;
-    let first = RULE.overrun(&stream, told[2]).await;
+    let first = RULE.overrun(&subject, &stream, told[2]).await;
 
     for gone in &told {
         let overtaken = RULE.fails("reading after what is gone", reader.read(*gone, 10, Duration::ZERO)).await;
@@ -40,7 +40,7 @@ fn told_of<S: Streams>(rule: Rule, error: &Error, first: Position) {
 /// where they were.
 pub async fn tail_trimmed<S: Streams>(subject: S) {
     const RULE: Rule = Rule("tail");
-    let stream = RULE.entries_of(&subject, StreamSettings::new().partitions(2).max_len(1)).await;
+    let stream = RULE.entries_of(&subject, short::<S>().partitions(2)).await;
     // Key 1 is overrun; another key, of the other partition, isn't.
     let told = RULE.fill(&stream, 0..3).await;
     let overrun = told[0].partition();
@@ -55,7 +55,7 @@ pub async fn tail_trimmed<S: Streams>(subject: S) {
     }
     let Some((key, position)) = other else { unreachable!("some key is of the other partition") };
     let from: Positions = [told[0], position].into_iter().collect();
-    let first = RULE.overrun(&stream, told[2]).await;
+    let first = RULE.overrun(&subject, &stream, told[2]).await;
     RULE.ok("appending", stream.append(&key, &Entry { n: 77 })).await;
 
     let mut tail = stream.tail(from);

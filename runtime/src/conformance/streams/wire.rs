@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::entries::{Row, Sheet};
-use super::record::at;
+use super::record::{at, source_of};
 use super::{Attributes, Raw, Streams};
 use crate::conformance::rule::Rule;
 use crate::stream::{Append, Start, StreamSettings};
@@ -27,9 +27,10 @@ pub async fn stream_wire<S: Streams>(subject: S) {
     // The time of 2023-11-14T22:13:20.123Z, the version and the variant; the rest is random.
     let shape = id.len() == 36 && id.starts_with("018bcfe5-687b-7") && "89ab".contains(&id[19..20]);
     RULE.that(shape, &format!("`{id}` is no UUID of version 7 of its time, in lower case"));
+    let source = source_of(&subject);
     let common = [
         ("specversion", "1.0"),
-        ("source", "/conformance/test"),
+        ("source", &*source),
         ("type", "conformance.entry.v1"),
         ("time", "2023-11-14T22:13:20.123Z"),
         ("datacontenttype", "application/json"),

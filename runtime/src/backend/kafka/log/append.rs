@@ -9,35 +9,27 @@ use tokio::time::Instant;
 
 use super::super::client::{Clients, Placed, Told};
 use super::super::fault::Fault;
-use super::{Layout, StreamState, record, state};
-use crate::capability::{BackendError, Host, Record, StreamAddress};
+use super::{Layout, StreamState, by, record, state};
+use crate::capability::{BackendError, Record, StreamAddress};
 use crate::error::{ErrorKind, Outcome};
 use crate::stream::{Position, Receipt};
-
-/// Does a step until a point in time, or until the broker closes.
-async fn by<T>(
-    host: &Host,
-    deadline: Instant,
-    cut_short: Outcome,
-    step: impl Future<Output = Result<T, Fault>>,
-) -> Result<T, BackendError> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    host.within_time(left, cut_short, async { Ok(step.await?) }).await
-}
 
 /// Finds the stream and makes the client that appends. Nothing is sent before.
 async fn prepare(clients: &Arc<Clients>, state: &Arc<StreamState>) -> Result<Layout, Fault> {
     let layout = state.layout(clients).await?;
-    clients.sender().await?;
-    if layout.anew {
-        // It may know the topic as it was before, or as one that isn't there.
+    let made = clients.sender().await?;
+    if made || layout.anew {
+        // It may know the topic as it was before, or as one that isn't there. A new one asks for its identity at once where
+        // it has asked for something, and after half a second otherwise.
         let state = state.clone();
         let refresh = move |clients: &Arc<Clients>| {
             let timeout = clients.host.limits().timeout;
-            match clients.with_sender(|sender| sender.fetch_metadata(Some(&state.topic), timeout)) {
-                Some(Err(error)) => Err(Fault::of(&error)),
-                _ => Ok(()),
+            // The first answer may come before a new one has learned whom to ask for its identity.
+            for _ in 0..if made { 2 } else { 1 } {
+                let asked = clients.with_sender(|sender| sender.fetch_metadata(Some(&state.topic), timeout));
+                asked.transpose().map_err(|error| Fault::of(&error))?;
             }
+            Ok(())
         };
         clients.call("kafka metadata", refresh).await?;
     }

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use super::super::client::{Clients, News, wait};
 use super::super::fault::Fault;
 use super::super::settings::millis;
-use super::{StreamState, partitions_of, state};
-use crate::capability::StreamAddress;
+use super::{StreamState, by, partitions_of, state};
+use crate::capability::{BackendError, StreamAddress};
 use crate::error::{ErrorKind, Outcome};
 use crate::stream::{Position, Positions, Start, StreamSettings};
 
@@ -64,31 +64,35 @@ pub(in super::super) async fn ensure(
     clients: &Arc<Clients>,
     stream: &StreamAddress,
     settings: &StreamSettings,
-) -> Result<(), Fault> {
-    let wanted = Wanted::new(stream, settings)?;
+) -> Result<(), BackendError> {
+    let wanted = Arc::new(Wanted::new(stream, settings)?);
     let state = state(stream).clone();
     state.forget();
-    let until = Instant::now() + clients.host.limits().timeout;
-    clients
-        .call("kafka ensure", move |clients| {
-            if partitions_of(clients, &wanted.topic)?.is_some() {
-                return compare(clients, &wanted);
+    let host = &clients.host;
+    let until = Instant::now() + host.limits().timeout;
+    let looking = wanted.clone();
+    let look = clients.call("kafka ensure", move |clients| match partitions_of(clients, &looking.topic)? {
+        Some(_) => compare(clients, &looking).map(|()| true),
+        None => Ok(false),
+    });
+    if by(host, until, Outcome::NotApplied, look).await? {
+        return Ok(());
+    }
+    let make = clients.call("kafka ensure", move |clients| {
+        let admin = admin(clients)?;
+        match create(&admin, &wanted, until) {
+            Ok(()) => settle(clients, &wanted.topic, until, true)?,
+            // Another was quicker.
+            Err(fault) if fault.code == Some(Code::TopicAlreadyExists) => {
+                settle(clients, &wanted.topic, until, true)?;
+                compare(clients, &wanted)?;
             }
-            let admin = admin(clients)?;
-            match create(&admin, &wanted, until) {
-                Ok(()) => {}
-                // Another was quicker.
-                Err(fault) if fault.code == Some(Code::TopicAlreadyExists) => {
-                    settle(clients, &wanted.topic, until, true)?;
-                    return compare(clients, &wanted);
-                }
-                Err(fault) => return Err(fault),
-            }
-            settle(clients, &wanted.topic, until, true)?;
-            state.forget();
-            Ok(())
-        })
-        .await
+            Err(fault) => return Err(fault),
+        }
+        state.forget();
+        Ok(())
+    });
+    by(host, until, Outcome::Unknown, make).await
 }
 
 type Admin = AdminClient<News>;
@@ -200,27 +204,28 @@ fn configuration(clients: &Clients, topic: &str) -> Result<ConfigResource, Fault
     }
 }
 
-pub(in super::super) async fn delete(clients: &Arc<Clients>, stream: &StreamAddress) -> Result<bool, Fault> {
+pub(in super::super) async fn delete(clients: &Arc<Clients>, stream: &StreamAddress) -> Result<bool, BackendError> {
     let state = state(stream).clone();
     state.forget();
-    let until = Instant::now() + clients.host.limits().timeout;
-    clients
-        .call("kafka delete", move |clients| {
-            if partitions_of(clients, &state.topic)?.is_none() {
-                return Ok(false);
-            }
-            let admin = admin(clients)?;
-            let answer = wait(admin.delete_topics(&[&state.topic], &options(until)));
-            match one(answer.map_err(|error| Fault::of_sent(&error))?) {
-                Ok(()) => {}
-                Err(fault) if fault.kind == ErrorKind::Absent => return Ok(false),
-                Err(fault) => return Err(fault),
-            }
-            settle(clients, &state.topic, until, false)?;
-            state.forget();
-            Ok(true)
-        })
-        .await
+    let host = &clients.host;
+    let until = Instant::now() + host.limits().timeout;
+    let topic = state.topic.clone();
+    let look = clients.call("kafka delete", move |clients| Ok(partitions_of(clients, &topic)?.is_some()));
+    if !by(host, until, Outcome::NotApplied, look).await? {
+        return Ok(false);
+    }
+    let remove = clients.call("kafka delete", move |clients| {
+        let admin = admin(clients)?;
+        let answer = wait(admin.delete_topics(&[&state.topic], &options(until)));
+        match one(answer.map_err(|error| Fault::of_sent(&error))?) {
+            Ok(()) => settle(clients, &state.topic, until, false)?,
+            Err(fault) if fault.kind == ErrorKind::Absent => return Ok(false),
+            Err(fault) => return Err(fault),
+        }
+        state.forget();
+        Ok(true)
+    });
+    by(host, until, Outcome::Unknown, remove).await
 }
 
 pub(in super::super) async fn start(

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use super::client::Clients;
 use super::fault::Fault;
 use crate::broker::lock;
-use crate::capability::{StreamAddress, partition_of};
-use crate::error::ErrorKind;
+use crate::capability::{BackendError, Host, StreamAddress, partition_of};
+use crate::error::{ErrorKind, Outcome};
 
 pub(super) use append::{append, append_all, message};
 pub(super) use manage::{delete, ensure, start};
@@ -136,8 +136,19 @@ pub(super) fn partitions_of(clients: &Clients, topic: &str) -> Result<Option<u32
     match found.error().map(Code::from) {
         None | Some(Code::NoError) => Ok(Some(u32::try_from(found.partitions().len()).unwrap_or(0)).filter(|n| *n > 0)),
         Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownTopicId) => Ok(None),
-        Some(code) => Err(Fault::of_code(code, crate::Outcome::NotApplied)),
+        Some(code) => Err(Fault::of_code(code, Outcome::NotApplied)),
     }
+}
+
+/// Does a step until a point in time, or until the broker closes.
+async fn by<T>(
+    host: &Host,
+    deadline: Instant,
+    cut_short: Outcome,
+    step: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, BackendError> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    host.within_time(left, cut_short, async { Ok(step.await?) }).await
 }
 
 /// What an address can't be as a topic.

@@ -131,7 +131,7 @@ impl Readers {
         drop(pool);
         let running = Running(clients.clone());
         clients.thread("kafka reader", move || {
-            let mut reader = Reader { clients: running.0.clone(), consumer: None, at: None, since: Instant::now() };
+            let mut reader = Reader { clients: running.0.clone(), consumer: None, at: None };
             reader.serve(job);
             loop {
                 let (mailbox, jobs) = sync_channel(1);
@@ -218,8 +218,6 @@ struct Reader {
     consumer: Option<BaseConsumer<News>>,
     /// Where the consumer goes on, where it has partitions.
     at: Option<Standing>,
-    /// When the last read ended.
-    since: Instant,
 }
 
 /// What a consumer is assigned.
@@ -234,6 +232,8 @@ struct Standing {
     whole: bool,
     /// Whether something should be there that didn't come.
     doubted: bool,
+    /// When the consumer was last asked.
+    since: Instant,
 }
 
 /// Where a log begins and ends.
@@ -303,7 +303,6 @@ impl Reader {
             }
             Err(Stop::Look) => Err(Fault::unreachable("what is to be read changes all the time")),
         };
-        self.since = Instant::now();
         if job.tell.send(read).is_err() {
             // What was read was for nobody.
             self.let_go();
@@ -321,9 +320,10 @@ impl Reader {
     }
 
     fn run(&mut self, job: &Job, records: &mut Vec<Stored>) -> Result<Read, Stop> {
-        let here = self.at.as_ref().is_some_and(|standing| standing.whole && standing.at == job.at());
+        let at = job.at();
+        let here = |standing: &Standing| standing.whole && standing.at == at && standing.since.elapsed() < AT_ONCE;
         let mut found = Ok(());
-        if here && self.since.elapsed() < AT_ONCE {
+        if self.at.as_ref().is_some_and(here) {
             // Whatever is on its way comes without a look.
             found = self.gather(job, &Enough::First, job.until, records);
         }
@@ -424,7 +424,8 @@ impl Reader {
             added.map_err(|error| Fault::of(&error))?;
         }
         consumer.assign(&partitions).map_err(|error| Fault::of(&error))?;
-        self.at = Some(Standing { at: job.at(), void: next.clone(), next, whole, doubted: false });
+        self.at =
+            Some(Standing { at: job.at(), void: next.clone(), next, whole, doubted: false, since: Instant::now() });
         Ok(())
     }
 
@@ -484,6 +485,7 @@ impl Reader {
                 Some(Err(error)) => problem(&error)?,
             }
         }
+        standing.since = Instant::now();
         Ok(())
     }
 }
