@@ -309,8 +309,10 @@ impl Worker {
             Err(fault) => fault,
         };
         // A producer that was fenced, or fails to undo it, isn't used again; the server undoes what it left.
-        let fenced = producer.client().fatal_error().is_some();
-        if !fenced && producer.abort_transaction(left(until).max(UNDO)).is_ok() {
+        let fatal = producer.client().fatal_error().map(|(code, _)| code);
+        // What was under way then ended without saying so.
+        let fault = fatal.map_or(fault, |code| Fault::of_code(code, Outcome::NotApplied));
+        if fatal.is_none() && producer.abort_transaction(left(until).max(UNDO)).is_ok() {
             self.producer = Some(producer);
         }
         settle(tickets, false);
@@ -368,12 +370,15 @@ impl Worker {
             let list = list(&state.topic, offsets)?;
             self.again(until, |most| producer.send_offsets_to_transaction(&list, &ticket.metadata, most))?;
         }
-        producer.flush(left(until)).map_err(|error| failed(&error))?;
+        self.deliver(producer, until)?;
         let delivered = std::mem::take(&mut *lock(&deliveries.all));
         let mut receipts = Vec::with_capacity(records.len());
         for delivered in delivered {
             let (partition, offset) = match delivered {
                 Some(Ok(placed)) => placed,
+                Some(Err(Code::PurgeQueue | Code::PurgeInflight)) if !self.clients.stopped() => {
+                    return Err(Fault::unreachable("the server gave the transaction up"));
+                }
                 Some(Err(code)) => return Err(Fault::of_code(code, Outcome::NotApplied)),
                 None => return Err(Fault::timeout(Outcome::NotApplied)),
             };
@@ -381,6 +386,20 @@ impl Worker {
             receipts.push(Receipt::new(position.map(|(partition, offset)| Position::new(partition, offset)), false));
         }
         Ok(receipts)
+    }
+
+    /// Waits until it is known of every record what became of it. The crate's own `flush` does so ten times a second.
+    fn deliver(&self, producer: &BaseProducer<Deliveries>, until: Instant) -> Result<(), Fault> {
+        while producer.in_flight_count() > 0 {
+            if self.clients.stopped() {
+                return Err(Fault::closed(Outcome::NotApplied));
+            }
+            if left(until).is_zero() {
+                return Err(Fault::timeout(Outcome::NotApplied));
+            }
+            producer.poll(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     fn commit(&self, producer: &BaseProducer<Deliveries>, until: Instant) -> Result<(), Fault> {

@@ -1,6 +1,9 @@
 //! Commit groups and units on Apache Kafka, with both ways in which members agree.
 
+mod cases;
+mod faults;
 mod members;
+mod units;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tidings::backend::{self, GroupProtocol};
 use tidings::{
-    Broker, CommitGroup, Config, Delivery, Member, MemberSettings, Namespace, Start, Stream, StreamSettings,
+    Broker, CommitGroup, Config, Delivery, Limits, Member, MemberSettings, Namespace, Start, Stream, StreamSettings,
     stream_spec,
 };
 use tidings_tests::harness::{KafkaKind, within};
@@ -83,6 +86,10 @@ fn namespace() -> Namespace {
 
 fn broker(backend: backend::Kafka, namespace: &Namespace) -> Broker<backend::Kafka> {
     Broker::new(backend, Config::new(namespace.clone())).expect("the settings are good")
+}
+
+fn broker_with(backend: backend::Kafka, namespace: &Namespace, limits: Limits) -> Broker<backend::Kafka> {
+    Broker::new(backend, Config::new(namespace.clone()).limits(limits)).expect("the settings are good")
 }
 
 /// A stream of so many partitions on the server that the tests share, and its broker.

@@ -45,6 +45,8 @@ const IDLE: Duration = Duration::from_millis(100);
 const TURN: usize = 64;
 /// What librdkafka reads ahead of each partition, in KiB.
 const QUEUED_KIB: &str = "1024";
+/// How soon a member hears of a change of its group, where it isn't the server that says so.
+const HEARTBEAT: Duration = Duration::from_millis(500);
 /// A member that hands over in good time isn't given up for it.
 const GRACE: Duration = Duration::from_mins(1);
 
@@ -157,7 +159,7 @@ impl Poller {
         if settings.group_protocol == Some(GroupProtocol::Consumer) {
             config.set("group.protocol", "consumer");
         } else {
-            let heartbeat = (session / 3).min(Duration::from_secs(3));
+            let heartbeat = (session / 3).min(HEARTBEAT);
             config
                 .set("partition.assignment.strategy", "cooperative-sticky")
                 .set("session.timeout.ms", millis(session).to_string())

@@ -1,0 +1,106 @@
+//! Units on Kafka.
+
+use tidings::{ErrorKind, Outcome, Position, Positions};
+use tidings_tests::harness::Kafka;
+
+use super::*;
+
+on_every_way! {
+    a_unit_is_there_whole,
+    a_unit_of_a_member_that_lost_a_partition_records_nothing,
+    f19_a_replaced_client_is_fenced,
+}
+
+#[stream_spec(name = "shop.totals", version = 1, key = u64)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Total {
+    orders: u64,
+}
+
+type Totals = Stream<Total, backend::Kafka>;
+
+async fn totals(broker: &Broker<backend::Kafka>) -> Totals {
+    let totals = Total::stream(broker).unwrap();
+    totals.ensure(StreamSettings::new()).await.unwrap();
+    totals
+}
+
+/// What a reader sees.
+async fn seen(totals: &Totals) -> Vec<u64> {
+    let read = totals.read(Positions::new(), 100, Duration::from_millis(500)).await.unwrap();
+    read.iter().map(|delivery| delivery.value().unwrap().orders).collect()
+}
+
+async fn a_unit_is_there_whole(way: Way) {
+    let (broker, orders) = shared(way, 1).await;
+    let totals = totals(&broker).await;
+    let group = group(&orders, Start::Earliest).await;
+    append(&orders, 0..10).await;
+    let member = group.join(MemberSettings::new()).await.unwrap();
+    let deliveries = read(&member, 10).await;
+    let since = Instant::now();
+    let unit = broker.unit().append(&totals, (&1, &Total { orders: 10 })).append(&totals, (&2, &Total { orders: 20 }));
+    let receipts = unit.commit(&member, deliveries[..6].iter().map(Delivery::position)).record().await.unwrap();
+    eprintln!("{way:?}: the first unit took {:?}", since.elapsed());
+    assert_eq!(
+        receipts.iter().map(|receipt| receipt.position).collect::<Vec<_>>(),
+        [Some(Position::new(0, 0)), Some(Position::new(0, 1))]
+    );
+    assert_eq!(seen(&totals).await, [10, 20]);
+    assert_eq!(group.committed().await.unwrap().get(0), Some(Position::new(0, 5)));
+    // A commit afterwards doesn't go back, and one after that goes on.
+    commit(&member, &deliveries[..3]).await;
+    assert_eq!(group.committed().await.unwrap().get(0), Some(Position::new(0, 5)));
+    commit(&member, &deliveries).await;
+    let since = Instant::now();
+    for _ in 0..20 {
+        broker.unit().append(&totals, (&1, &Total { orders: 30 })).record().await.unwrap();
+    }
+    eprintln!("{way:?}: a unit takes {:?}", since.elapsed() / 20);
+    assert_eq!(seen(&totals).await.len(), 22);
+    drop(member);
+    broker.close(Duration::from_secs(10)).await.expect("everything ends");
+}
+
+async fn a_unit_of_a_member_that_lost_a_partition_records_nothing(way: Way) {
+    let (broker, orders) = shared(way, 2).await;
+    let totals = totals(&broker).await;
+    let group = group(&orders, Start::Earliest).await;
+    append(&orders, 0..40).await;
+    let first = group.join(MemberSettings::new()).await.unwrap();
+    let deliveries = read(&first, 40).await;
+    let second = group.join(MemberSettings::new()).await.unwrap();
+    within("a partition moves", async {
+        while second.assigned().is_empty() {
+            look(&first).await;
+            look(&second).await;
+        }
+    })
+    .await;
+    let unit = broker.unit().append(&totals, (&1, &Total { orders: 40 }));
+    let refused = unit.commit(&first, deliveries.iter().map(Delivery::position)).record().await.unwrap_err();
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Revoked, Outcome::NotApplied), "{refused}");
+    assert!(group.committed().await.unwrap().is_empty());
+    // What it still has, it can commit.
+    let own =
+        deliveries.iter().map(Delivery::position).filter(|position| first.assigned().contains(&position.partition()));
+    broker.unit().append(&totals, (&1, &Total { orders: 20 })).commit(&first, own).record().await.unwrap();
+    assert_eq!(seen(&totals).await, [20]);
+}
+
+async fn f19_a_replaced_client_is_fenced(way: Way) {
+    let server = Kafka::shared(way.kind).await;
+    let namespace = namespace();
+    let id = format!("{namespace}.relay");
+    let make = || broker(way.backend(&server.address()).transactional_id(&id), &namespace);
+    let (old, new) = (make(), make());
+    let (old_totals, new_totals) = (totals(&old).await, totals(&new).await);
+    old.unit().append(&old_totals, (&1, &Total { orders: 1 })).record().await.unwrap();
+    new.unit().append(&new_totals, (&1, &Total { orders: 2 })).record().await.unwrap();
+    let fenced = old.unit().append(&old_totals, (&1, &Total { orders: 3 })).record().await.unwrap_err();
+    assert_eq!((fenced.kind(), fenced.outcome()), (ErrorKind::Fenced, Outcome::NotApplied), "{fenced}");
+    assert_eq!(seen(&new_totals).await, [1, 2]);
+    // Who starts anew replaces the other.
+    old.unit().append(&old_totals, (&1, &Total { orders: 4 })).record().await.unwrap();
+    assert_eq!(seen(&new_totals).await, [1, 2, 4]);
+}
