@@ -21,7 +21,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::fault::{Fault, code_of};
-use super::groups::Members;
+use super::groups::{Desks, Members};
 use super::log::Readers;
 use super::settings::Settings;
 use super::unit::Units;
@@ -50,6 +50,7 @@ pub(super) struct Clients {
     sending: tokio::sync::Mutex<()>,
     calls: Arc<Semaphore>,
     pub(super) readers: Readers,
+    pub(super) desks: Desks,
     pub(super) members: Members,
     pub(super) units: Units,
 }
@@ -58,6 +59,7 @@ impl Clients {
     pub(super) fn new(host: Host, settings: Arc<Settings>) -> Arc<Self> {
         Arc::new(Self {
             readers: Readers::new(host.limits().subscriptions),
+            desks: Desks::default(),
             members: Members::default(),
             units: Units::default(),
             host,

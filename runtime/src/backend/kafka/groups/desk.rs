@@ -1,32 +1,176 @@
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::Offset;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::super::client::{Clients, SLICE};
 use super::super::fault::Fault;
 use super::super::settings::millis;
 use super::listener::Listener;
-use super::{PIECE, Wire, wire};
-use crate::error::Outcome;
+use super::{AGAIN, PIECE, Wire, group_id, wire};
+use crate::broker::lock;
+use crate::capability::{BackendError, GroupAddress};
+use crate::error::{ErrorKind, Outcome};
 use crate::stream::Start;
+
+/// A desk is kept for so long after it was used.
+const KEPT: Duration = Duration::from_secs(10);
+/// So many wait for one desk.
+const MOST_JOBS: usize = 64;
+
+/// The desks of one broker, by their groups' names on the wire.
+#[derive(Default)]
+pub(in super::super) struct Desks {
+    open: Mutex<HashMap<String, SyncSender<Job>>>,
+}
+
+/// Something to do at a desk.
+struct Job {
+    until: Instant,
+    sent: Arc<Sent>,
+    work: Box<Work>,
+}
+
+type Work = dyn FnOnce(Result<&Desk, Fault>) + Send;
+
+/// Whether something was sent that changes the group, or won't be any more.
+#[derive(Default)]
+struct Sent {
+    state: AtomicU8,
+}
+
+impl Sent {
+    const CHANGES: u8 = 1;
+    const GIVEN_UP: u8 = 2;
+
+    /// Says that it is about to be sent, unless who asked has given up.
+    fn changes(&self) -> Result<(), Fault> {
+        match self.state.compare_exchange(0, Self::CHANGES, Ordering::AcqRel, Ordering::Acquire) {
+            Err(Self::GIVEN_UP) => Err(Fault::timeout(Outcome::NotApplied)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives up, and says whether it may have happened.
+    fn give_up(&self) -> Outcome {
+        match self.state.compare_exchange(0, Self::GIVEN_UP, Ordering::AcqRel, Ordering::Acquire) {
+            Err(Self::CHANGES) => Outcome::Unknown,
+            _ => Outcome::NotApplied,
+        }
+    }
+}
 
 /// A consumer of a group that doesn't join it, on the thread that blocks for it.
 pub(super) struct Desk {
-    clients: Arc<Clients>,
-    consumer: BaseConsumer<Listener>,
+    pub(super) clients: Arc<Clients>,
+    pub(super) group: String,
     topic: String,
+    consumer: BaseConsumer<Listener>,
     partitions: u32,
     until: Instant,
+    sent: Arc<Sent>,
+}
+
+/// Does something at a group's desk, within the timeout.
+pub(super) async fn at_desk<T: Send + 'static>(
+    clients: &Arc<Clients>,
+    group: &GroupAddress,
+    work: impl FnOnce(&Desk) -> Result<T, Fault> + Send + 'static,
+) -> Result<T, BackendError> {
+    let (reply, answer) = oneshot::channel();
+    let sent = Arc::new(Sent::default());
+    let until = Instant::now() + clients.host.limits().timeout;
+    let work = Box::new(move |desk: Result<&Desk, Fault>| drop(reply.send(desk.and_then(work))));
+    submit(clients, group, Job { until, sent: sent.clone(), work })?;
+    let waiting = async {
+        let panicked = || Err(Fault::unreachable("a thread of Kafka's client panicked"));
+        Ok(answer.await.unwrap_or_else(|_| panicked())?)
+    };
+    let answered = clients.host.within(Outcome::Unknown, waiting).await;
+    answered.map_err(|error| match error.outcome {
+        Outcome::Unknown => BackendError { outcome: sent.give_up(), ..error },
+        Outcome::NotApplied => error,
+    })
+}
+
+/// Brings a job to the group's desk, which is opened where there is none.
+fn submit(clients: &Arc<Clients>, group: &GroupAddress, job: Job) -> Result<(), Fault> {
+    let id = group_id(group);
+    let mut open = lock(&clients.desks.open);
+    let job = match open.get(&id) {
+        None => job,
+        Some(desk) => match desk.try_send(job) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Full(_)) => {
+                let text = "too many wait for what is asked of one group; ask less at once";
+                return Err(Fault::new(ErrorKind::Overloaded, Outcome::NotApplied, text));
+            }
+            // Its thread has panicked.
+            Err(TrySendError::Disconnected(job)) => job,
+        },
+    };
+    if clients.stopped() {
+        return Err(Fault::closed(Outcome::NotApplied));
+    }
+    let (desk, jobs) = sync_channel(MOST_JOBS);
+    let (own, name, topic) = (clients.clone(), id.clone(), group.stream().text().to_string());
+    clients.thread("kafka group", move || serve(&own, &name, &topic, &jobs))?;
+    // There is room for it.
+    let _ = desk.try_send(job);
+    open.insert(id, desk);
+    Ok(())
+}
+
+/// Does the jobs of one group, until there was none for a while.
+fn serve(clients: &Arc<Clients>, group: &str, topic: &str, jobs: &Receiver<Job>) {
+    let mut desk: Option<Desk> = None;
+    let mut used = Instant::now();
+    while !clients.stopped() {
+        let job = match jobs.recv_timeout(SLICE) {
+            Ok(job) => job,
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(desk) = &desk {
+                    // Serves what the consumer says of itself.
+                    let _ = desk.consumer.poll(Duration::ZERO);
+                }
+                if used.elapsed() < KEPT {
+                    continue;
+                }
+                let mut open = lock(&clients.desks.open);
+                let Ok(job) = jobs.try_recv() else {
+                    open.remove(group);
+                    return;
+                };
+                job
+            }
+        };
+        let Job { until, sent, work } = job;
+        let opened = match desk.take() {
+            Some(desk) => Ok(Desk { until, sent, ..desk }),
+            None => Desk::new(clients, group, topic, until, sent),
+        };
+        let found = opened.and_then(|mut open| {
+            let counted = open.ask(|desk, most| count(&desk.consumer, &desk.topic, most));
+            open.partitions = counted.as_ref().copied().unwrap_or_default();
+            let open = desk.insert(open);
+            counted.map(|_| &*open)
+        });
+        work(found);
+        used = Instant::now();
+    }
 }
 
 impl Desk {
-    /// Opens a desk at a topic that is there.
-    pub(super) fn open(clients: &Arc<Clients>, group: &str, topic: String) -> Result<Self, Fault> {
+    fn new(clients: &Arc<Clients>, group: &str, topic: &str, until: Instant, sent: Arc<Sent>) -> Result<Self, Fault> {
         let limits = clients.host.limits();
         let mut config = clients.settings.consumer(limits, group);
         config
@@ -34,16 +178,23 @@ impl Desk {
             // It doesn't join, so this is how long a commit waits for the group's coordinator to be found.
             .set("session.timeout.ms", millis(limits.timeout).clamp(1_000, 45_000).to_string())
             .set("heartbeat.interval.ms", "300");
-        let consumer: BaseConsumer<Listener> =
-            config.create_with_context(Listener::default()).map_err(|error| Fault::of(&error))?;
-        let until = Instant::now() + limits.timeout;
-        let mut desk = Self { clients: clients.clone(), consumer, topic, partitions: 0, until };
-        desk.partitions = desk.ask(|desk, most| count(&desk.consumer, &desk.topic, most))?;
-        Ok(desk)
+        let consumer = config.create_with_context(Listener::default()).map_err(|error| Fault::of(&error))?;
+        let (clients, group, topic) = (clients.clone(), group.to_owned(), topic.to_owned());
+        Ok(Self { clients, group, topic, consumer, partitions: 0, until, sent })
     }
 
-    pub(super) fn work<T>(self, work: impl FnOnce(&Self) -> Result<T, Fault>) -> Result<T, Fault> {
-        work(&self)
+    /// Says that something is about to be sent that changes the group, unless who asked has given up.
+    pub(super) fn changes(&self) -> Result<(), Fault> {
+        self.sent.changes()
+    }
+
+    /// Waits a moment before something is tried again, and says whether there is time for that.
+    pub(super) fn again(&self) -> bool {
+        if self.clients.stopped() || Instant::now() + AGAIN >= self.until {
+            return false;
+        }
+        std::thread::park_timeout(AGAIN);
+        true
     }
 
     /// Asks in pieces, so that a broker that closes isn't kept.
@@ -115,13 +266,13 @@ impl Desk {
     /// Commits for a group without members.
     pub(super) fn commit(&self, offsets: &[(u32, Wire)]) -> Result<(), Fault> {
         let list = list(&self.topic, offsets.iter().map(|(partition, offset)| (*partition, Offset::Offset(*offset))))?;
+        self.changes()?;
         self.consumer.commit(&list, CommitMode::Sync).map_err(|error| Fault::of_sent(&error))
     }
 }
 
 /// Whether it is worth to ask again.
 pub(super) fn is_passing(fault: &Fault) -> bool {
-    use crate::error::ErrorKind;
     matches!(fault.kind, ErrorKind::Timeout | ErrorKind::Unavailable) || super::is_live(fault)
 }
 

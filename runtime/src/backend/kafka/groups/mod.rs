@@ -24,9 +24,9 @@ use crate::broker::lock;
 use crate::capability::{BackendError, CommitGroups, GroupAddress};
 use crate::error::{ErrorKind, Outcome};
 use crate::stream::{Lag, MemberSettings, Position, Positions, Start};
-use desk::Desk;
+use desk::{Desk, at_desk};
 
-pub(super) use desk::list;
+pub(super) use desk::{Desks, list};
 use member::KafkaMember;
 pub(super) use member::{Shared, Ticket};
 
@@ -104,22 +104,6 @@ fn namespace(group: &GroupAddress) -> String {
     source.trim_start_matches('/').replace('/', ".")
 }
 
-impl KafkaClient {
-    /// Does something with a consumer of the group that doesn't join it, on a thread.
-    async fn at_desk<T: Send + 'static>(
-        &self,
-        group: &GroupAddress,
-        lost: Outcome,
-        work: impl FnOnce(&Desk) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, BackendError> {
-        let clients = self.clients();
-        let (id, topic) = (group_id(group), group.stream().text().to_string());
-        let working = clients.call("kafka group", move |clients| Desk::open(clients, &id, topic)?.work(work));
-        let host = clients.host.clone();
-        host.within(lost, async { Ok(working.await?) }).await
-    }
-}
-
 impl CommitGroups for Kafka {
     type Member = KafkaMember;
 
@@ -129,42 +113,45 @@ impl CommitGroups for Kafka {
         start: &Start,
     ) -> Result<bool, BackendError> {
         let start = start.clone();
-        client
-            .at_desk(group, Outcome::Unknown, move |desk| {
-                // Resolved before anything is looked at: who records it at the same time records no later one than what
-                // is appended after this call.
-                let from = desk.resolve(&start)?;
-                let missing = |committed: &[Option<Wire>]| -> Vec<(u32, Wire)> {
-                    let parts = (0..).zip(from.iter().zip(committed));
-                    parts
-                        .filter(|(_, (_, committed))| committed.is_none())
-                        .map(|(index, (from, _))| (index, *from))
-                        .collect()
-                };
-                let committed = desk.committed()?;
-                let wanted = missing(&committed);
-                if wanted.is_empty() {
-                    return Ok(false);
-                }
+        at_desk(client.clients(), group, move |desk| {
+            // Resolved before anything is looked at: who records it at the same time records no later one than what
+            // is appended after this call.
+            let from = desk.resolve(&start)?;
+            let missing = |committed: &[Option<Wire>]| -> Vec<(u32, Wire)> {
+                let parts = (0..).zip(from.iter().zip(committed));
+                parts
+                    .filter(|(_, (_, committed))| committed.is_none())
+                    .map(|(index, (from, _))| (index, *from))
+                    .collect()
+            };
+            let committed = desk.committed()?;
+            let wanted = missing(&committed);
+            if wanted.is_empty() {
+                return Ok(false);
+            }
+            loop {
                 match desk.commit(&wanted) {
                     // It has members, who begin a partition that was added at its first record.
-                    Err(fault) if is_live(&fault) && wanted.len() < committed.len() => Ok(false),
-                    Err(fault) if is_live(&fault) => Err(live()),
-                    Err(fault) => Err(fault),
-                    Ok(()) => Ok(true),
+                    Err(fault) if is_live(&fault) && wanted.len() < committed.len() => return Ok(false),
+                    // Members of a group of which nothing is recorded are about to leave.
+                    Err(fault) if is_live(&fault) && desk.again() => {}
+                    Err(fault) if is_live(&fault) => return Err(live()),
+                    Err(fault) => return Err(fault),
+                    Ok(()) => return Ok(true),
                 }
-            })
-            .await
+            }
+        })
+        .await
     }
 
     async fn delete_commit_group(client: &KafkaClient, group: &GroupAddress) -> Result<bool, BackendError> {
-        let clients = client.clients();
-        let id = group_id(group);
-        let removing = clients.call("kafka group's end", move |clients| {
-            let config = clients.settings.admin(clients.host.limits());
-            let admin: AdminClient<_> = config.create().map_err(|error| Fault::of(&error))?;
-            let options = AdminOptions::new().request_timeout(Some(clients.host.limits().timeout));
-            let removed = super::client::wait(admin.delete_groups(&[&id], &options));
+        at_desk(client.clients(), group, |desk| {
+            let limits = desk.clients.host.limits();
+            let admin: AdminClient<_> =
+                desk.clients.settings.admin(limits).create().map_err(|error| Fault::of(&error))?;
+            let options = AdminOptions::new().request_timeout(Some(limits.timeout));
+            desk.changes()?;
+            let removed = super::client::wait(admin.delete_groups(&[&desk.group], &options));
             let removed = removed.map_err(|error| Fault::of_sent(&error))?;
             match removed.into_iter().next() {
                 Some(Err((_, Code::GroupIdNotFound))) => Ok(false),
@@ -172,8 +159,8 @@ impl CommitGroups for Kafka {
                 Some(Err((_, code))) => Err(Fault::of_code(code, Outcome::Unknown)),
                 Some(Ok(_)) | None => Ok(true),
             }
-        });
-        clients.host.within(Outcome::Unknown, async { Ok(removing.await?) }).await
+        })
+        .await
     }
 
     async fn join(
@@ -185,41 +172,39 @@ impl CommitGroups for Kafka {
     }
 
     async fn committed(client: &KafkaClient, group: &GroupAddress) -> Result<Positions, BackendError> {
-        client.at_desk(group, Outcome::NotApplied, |desk| Ok(positions(&recorded(desk)?))).await
+        at_desk(client.clients(), group, |desk| Ok(positions(&recorded(desk)?))).await
     }
 
     async fn reset_offsets(client: &KafkaClient, group: &GroupAddress, to: &Start) -> Result<Positions, BackendError> {
         let to = to.clone();
-        client
-            .at_desk(group, Outcome::Unknown, move |desk| {
-                recorded(desk)?;
-                let offsets = desk.resolve(&to)?;
-                let wanted: Vec<(u32, Wire)> = (0..).zip(offsets.iter().copied()).collect();
-                match desk.commit(&wanted) {
-                    Err(fault) if is_live(&fault) => Err(live()),
-                    Err(fault) => Err(fault),
-                    Ok(()) => Ok(wanted.into_iter().filter_map(|(index, offset)| position(index, offset)).collect()),
-                }
-            })
-            .await
+        at_desk(client.clients(), group, move |desk| {
+            recorded(desk)?;
+            let offsets = desk.resolve(&to)?;
+            let wanted: Vec<(u32, Wire)> = (0..).zip(offsets.iter().copied()).collect();
+            match desk.commit(&wanted) {
+                Err(fault) if is_live(&fault) => Err(live()),
+                Err(fault) => Err(fault),
+                Ok(()) => Ok(wanted.into_iter().filter_map(|(index, offset)| position(index, offset)).collect()),
+            }
+        })
+        .await
     }
 
     async fn lag(client: &KafkaClient, group: &GroupAddress) -> Result<Vec<Lag>, BackendError> {
-        client
-            .at_desk(group, Outcome::NotApplied, |desk| {
-                // First what is committed, so that it can't be beyond the end.
-                let committed = recorded(desk)?;
-                let low = desk.offsets(Offset::Beginning)?;
-                let end = desk.offsets(Offset::End)?;
-                let parts = (0..).zip(committed.iter().zip(low.iter().zip(&end)));
-                let lag = parts.map(|(index, (committed, (low, end)))| {
-                    let from = committed.unwrap_or(0).max(*low);
-                    let records = u64::try_from(end.saturating_sub(from)).unwrap_or(0);
-                    Lag::new(index, committed.and_then(|next| position(index, next)), records)
-                });
-                Ok(lag.collect())
-            })
-            .await
+        at_desk(client.clients(), group, |desk| {
+            // First what is committed, so that it can't be beyond the end.
+            let committed = recorded(desk)?;
+            let low = desk.offsets(Offset::Beginning)?;
+            let end = desk.offsets(Offset::End)?;
+            let parts = (0..).zip(committed.iter().zip(low.iter().zip(&end)));
+            let lag = parts.map(|(index, (committed, (low, end)))| {
+                let from = committed.unwrap_or(0).max(*low);
+                let records = u64::try_from(end.saturating_sub(from)).unwrap_or(0);
+                Lag::new(index, committed.and_then(|next| position(index, next)), records)
+            });
+            Ok(lag.collect())
+        })
+        .await
     }
 }
 
