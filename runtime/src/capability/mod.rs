@@ -19,7 +19,7 @@ use crate::error::{BoxError, ErrorKind, Outcome};
 pub use crate::stream::{GroupAddress, Origin, Record, StreamAddress, partition_of};
 pub use crate::topic::{Feed, FeedEnded};
 pub use commit::{CommitGroups, Fetched, GroupMember};
-pub use stream::{AckGroups, Cursors, Dedup, InboxMarks, Log, Read, Stored, Taken};
+pub use stream::{AckGroups, Cursors, Dedup, InboxMarks, Log, Read, Stored, Taken, Tombstones};
 pub use unit::{Settlement, Transactions, Unit};
 
 /// An adapter to one messaging system: its settings, shared by the brokers that use the same value.

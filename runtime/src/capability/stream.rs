@@ -257,6 +257,18 @@ pub trait Dedup: Log {
     ) -> impl Future<Output = Result<Duration, BackendError>> + Send;
 }
 
+/// Records without a payload, which remove what stands under their key where the log is compacted.
+///
+/// 1. A record whose [`tombstone`](Record::tombstone) is set is stored without a payload, which isn't an empty one, and
+///    comes back so.
+#[diagnostic::on_unimplemented(
+    message = "the backend `{Self}` has no tombstones",
+    label = "this backend can't store a record without a payload",
+    note = "tombstones are Kafka's: elsewhere append an entry that says that the key is gone",
+    note = "in generic code add the bound `B: tidings::capability::Tombstones`"
+)]
+pub trait Tombstones: Log {}
+
 macro_rules! declared {
     ($(#[$doc:meta])* $name:ident: $super:path, $message:literal, $label:literal, $need:literal, $bound:literal) => {
         $(#[$doc])*

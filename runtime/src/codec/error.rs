@@ -134,6 +134,9 @@ pub enum DecodeErrorKind {
     /// The type's own `Deserialize` refused the value.
     #[error("`Deserialize` refused the value; send only values that the type accepts")]
     Refused,
+    /// There is no payload: the record is a tombstone, which removes what stands under its key.
+    #[error("there is no payload: the record is a tombstone; ask `Delivery::is_tombstone` first")]
+    Tombstone,
     /// The codec can't say what is wrong in another kind.
     #[error("the codec can't read the value")]
     Other,

@@ -1,14 +1,15 @@
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tracing::Instrument as _;
 
 use super::bound::key_text;
-use super::{Headers, MessageId, Receipt, Record, Stream};
+use super::{Headers, MessageId, Origin, Receipt, Record, Stream};
 use crate::batch::{answered, encoded, unencoded};
 use crate::call::Call;
-use crate::capability::Log;
-use crate::codec::Encode;
+use crate::capability::{Log, Tombstones};
+use crate::codec::{Encode, EncodeError};
 use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::key::{KeyWriter, TopicKey};
@@ -168,6 +169,29 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
         Call::new(self.send(self.encode_with(append, TopicKey::write)))
     }
 
+    /// Appends a tombstone under a key: a record without a payload, which removes what stands under the key where the log is
+    /// compacted. It is read as a delivery that [is a tombstone](super::Delivery::is_tombstone).
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Self::append).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`append`](Self::append).
+    pub fn append_tombstone(&self, key: &T::Key) -> Call<'_, Receipt>
+    where
+        B: Tombstones,
+    {
+        let record = self.record(|to| key.write(to), |_, _| Ok(())).map(|mut record| {
+            record.tombstone = true;
+            // The type of no content.
+            record.origin = Arc::new(Origin { content_type: None, ..Origin::clone(&record.origin) });
+            record
+        });
+        Call::new(self.send(record))
+    }
+
     /// Appends several entries in order, as one operation, and returns each one's own outcome in that order.
     ///
     /// It takes pairs `(&key, &entry)` or [`Append`]s. An entry that can't be encoded fails alone; the others are
@@ -196,6 +220,15 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
     where
         T::Codec: Encode<T>,
     {
+        self.record(write_key, |to, most| T::Codec::encode(entry, to, most))
+    }
+
+    /// Makes a record of a key and what writes the payload.
+    fn record(
+        &self,
+        write_key: impl FnOnce(&mut KeyWriter<'_>),
+        write: impl FnOnce(&mut Vec<u8>, usize) -> Result<(), EncodeError>,
+    ) -> Result<Record, Error> {
         let limits = self.broker.limits();
         let key = key_text(limits.key_bytes, write_key).map_err(|bytes| {
             let most = limits.key_bytes;
@@ -206,7 +239,7 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
         // The key stands behind the payload, so that a record is one allocation.
         let mut end = 0;
         let encode = |to: &mut Vec<u8>| {
-            T::Codec::encode(entry, to, limits.append_bytes)?;
+            write(to, limits.append_bytes)?;
             end = to.len();
             to.extend_from_slice(key.as_deref().unwrap_or_default().as_bytes());
             Ok(())

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Headers, MessageId, Position, Record};
 use crate::capability::Stored;
-use crate::codec::{Decode, DecodeError};
+use crate::codec::{Decode, DecodeError, DecodeErrorKind};
 use crate::declaration::StreamSpec;
 use crate::key::{self, KeyError};
 
@@ -47,7 +47,12 @@ impl<T: StreamSpec> Delivery<T> {
         T::Codec: Decode<T>,
     {
         let Stored { position, attempt, record } = stored;
-        let value = T::Codec::decode(&record.data).map_err(|reason| Poison { position, reason: Arc::new(reason) });
+        let decoded = if record.tombstone {
+            Err(DecodeError::new(DecodeErrorKind::Tombstone))
+        } else {
+            T::Codec::decode(&record.data)
+        };
+        let value = decoded.map_err(|reason| Poison { position, reason: Arc::new(reason) });
         Self { position, attempt, value, record }
     }
 
@@ -134,6 +139,13 @@ impl<T: StreamSpec> Delivery<T> {
     #[must_use]
     pub fn headers(&self) -> &Headers {
         &self.record.headers
+    }
+
+    /// Says whether the record has no payload at all, which removes what stands under its key in a log that is compacted.
+    /// Its [`value`](Self::value) is an error. Only Kafka has such records.
+    #[must_use]
+    pub fn is_tombstone(&self) -> bool {
+        self.record.tombstone
     }
 
     /// Returns the payload's bytes.

@@ -13,16 +13,16 @@ use crate::error::Outcome;
 pub(super) async fn check(clients: &Arc<Clients>, wanted: Wanted) -> Result<Checked, Fault> {
     clients
         .call("kafka check", move |clients| {
-            let timeout = clients.host.limits().timeout;
+            let timeout = clients.patience();
             let asker = clients.asker()?;
             // Of a topic that can't be, so that the answer is short.
-            let metadata = clients.ask(|asker| asker.fetch_metadata(Some("tidings.check"), timeout))?;
+            let metadata = clients.metadata("tidings.check")?;
             let servers = metadata.brokers().len();
             let cluster = asker.client().fetch_cluster_id(timeout).unwrap_or_default();
             let mut checked = Checked::new(format!("kafka cluster `{cluster}` of {servers}"));
             for stream in &wanted.streams {
                 let topic = stream.text();
-                let metadata = clients.ask(|asker| asker.fetch_metadata(Some(topic), timeout))?;
+                let metadata = clients.metadata(topic)?;
                 let found = metadata.topics().iter().find(|found| found.name() == &**topic);
                 match found.and_then(rdkafka::metadata::MetadataTopic::error).map(Code::from) {
                     // A stream that isn't there is made by `ensure`.

@@ -15,10 +15,12 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
+use rdkafka::metadata::Metadata;
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use rdkafka::statistics::Statistics;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
 
 use super::fault::{Fault, code_of};
 use super::groups::{Desks, Members};
@@ -139,6 +141,29 @@ impl Clients {
         })?;
         *asker = Some(made.clone());
         Ok(made)
+    }
+
+    /// How long something is asked for: a little less than an operation may take, so that its failure can be explained.
+    pub(super) fn patience(&self) -> Duration {
+        let timeout = self.host.limits().timeout;
+        timeout.saturating_sub((timeout / 8).min(Duration::from_millis(250)))
+    }
+
+    /// Asks for a topic's partitions. To be called on a thread that may block.
+    ///
+    /// It asks anew after a while, so that it ends as soon as it is known that the user may not log in.
+    pub(super) fn metadata(&self, topic: &str) -> Result<Metadata, Fault> {
+        let until = Instant::now() + self.patience();
+        let mut most = Duration::from_millis(250);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let asked = self.ask(|asker| asker.fetch_metadata(Some(topic), left.min(most)));
+            let last = left <= most || self.stopped();
+            match asked {
+                Err(fault) if !last && matches!(fault.kind, ErrorKind::Timeout | ErrorKind::Unavailable) => most *= 2,
+                asked => return asked,
+            }
+        }
     }
 
     /// Asks something, and tells more of a failure than that no answer came.

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::capability::{Backend, BackendError, Checked, Host, Log, Read, Record, StreamAddress, Wanted};
+use crate::capability::{Backend, BackendError, Checked, Host, Log, Read, Record, StreamAddress, Tombstones, Wanted};
 use crate::error::{Error, ErrorKind, Operation, Outcome};
 use crate::stream::{Durability, Positions, Receipt, Start, StreamSettings};
 use client::Clients;
@@ -251,3 +251,5 @@ impl Log for Kafka {
         Ok(log::read(&client.clients, stream, after, max, wait).await?)
     }
 }
+
+impl Tombstones for Kafka {}

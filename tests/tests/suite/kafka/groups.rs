@@ -81,7 +81,7 @@ impl Way {
 fn namespace() -> Namespace {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    Namespace::new("shop", &format!("t{}-{number}", std::process::id())).expect("the names are good")
+    Namespace::new("shop", format!("t{}-{number}", std::process::id())).expect("the names are good")
 }
 
 fn broker(backend: backend::Kafka, namespace: &Namespace) -> Broker<backend::Kafka> {

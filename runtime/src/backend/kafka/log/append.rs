@@ -23,7 +23,7 @@ async fn prepare(clients: &Arc<Clients>, state: &Arc<StreamState>) -> Result<Lay
         // it has asked for something, and after half a second otherwise.
         let state = state.clone();
         let refresh = move |clients: &Arc<Clients>| {
-            let timeout = clients.host.limits().timeout;
+            let timeout = clients.patience();
             // The first answer may come before a new one has learned whom to ask for its identity.
             for _ in 0..if made { 2 } else { 1 } {
                 let asked = clients.with_sender(|sender| sender.fetch_metadata(Some(&state.topic), timeout));

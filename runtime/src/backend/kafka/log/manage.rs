@@ -153,8 +153,7 @@ fn settle(clients: &Clients, topic: &str, until: Instant, there: bool) -> Result
 }
 
 fn is_led(clients: &Clients, topic: &str) -> bool {
-    let timeout = clients.host.limits().timeout;
-    let metadata = clients.ask(|asker| asker.fetch_metadata(Some(topic), timeout));
+    let metadata = clients.metadata(topic);
     metadata.is_ok_and(|metadata| {
         let found = metadata.topics().iter().find(|found| found.name() == topic);
         found.is_some_and(|found| found.partitions().iter().all(|partition| partition.leader() >= 0))
@@ -164,8 +163,7 @@ fn is_led(clients: &Clients, topic: &str) -> bool {
 /// Says which settings of a topic that is there differ.
 fn compare(clients: &Clients, wanted: &Wanted) -> Result<(), Fault> {
     let mut differences = Vec::new();
-    let timeout = clients.host.limits().timeout;
-    let metadata = clients.ask(|asker| asker.fetch_metadata(Some(&wanted.topic), timeout))?;
+    let metadata = clients.metadata(&wanted.topic)?;
     let found = metadata.topics().iter().find(|found| found.name() == &*wanted.topic).ok_or_else(Fault::absent)?;
     let mut differs = |name: &str, there: &str, here: &str| {
         if there != here {
@@ -280,7 +278,7 @@ pub(super) fn offsets(
         let partition = i32::try_from(partition).unwrap_or(i32::MAX);
         asked.add_partition_offset(&state.topic, partition, which).map_err(|error| Fault::of(&error))?;
     }
-    let timeout = clients.host.limits().timeout;
+    let timeout = clients.patience();
     let answered =
         clients.ask(|asker| asker.offsets_for_times(asked, timeout)).inspect_err(|fault| state.learn(fault))?;
     let mut found = vec![-1; partitions as usize];

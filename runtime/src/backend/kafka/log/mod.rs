@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rdkafka::consumer::Consumer as _;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::time::Instant;
 
@@ -130,8 +129,7 @@ enum Held {
 
 /// How many partitions a topic has, where it is there. To be called on a thread that may block.
 pub(super) fn partitions_of(clients: &Clients, topic: &str) -> Result<Option<u32>, Fault> {
-    let timeout = clients.host.limits().timeout;
-    let metadata = clients.ask(|asker| asker.fetch_metadata(Some(topic), timeout))?;
+    let metadata = clients.metadata(topic)?;
     let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else { return Ok(None) };
     match found.error().map(Code::from) {
         None | Some(Code::NoError) => Ok(Some(u32::try_from(found.partitions().len()).unwrap_or(0)).filter(|n| *n > 0)),
