@@ -56,6 +56,8 @@
 //! | feature | adds |
 //! |---|---|
 //! | `redis` | the backends for Redis and Valkey |
+//! | `kafka` | the backend for Apache Kafka; it compiles librdkafka, which takes a C++ compiler and the headers of OpenSSL and zlib |
+//! | `kafka-dynamic` | the same with the system's librdkafka, 2.12 or later |
 //! | `uuid`, `time` | key segments of those crates' types |
 //! | `conformance` | the suite of tests that holds a backend to the capabilities' contracts |
 

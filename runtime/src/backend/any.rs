@@ -1,17 +1,19 @@
 //! A backend that is chosen at run time. It is the only place that can answer "unsupported", and may name every backend.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "kafka")]
+use super::Kafka;
 use super::Memory;
-use super::memory::MemoryMember;
 #[cfg(feature = "redis")]
 use super::{Redis, RedisCluster};
 use crate::capability::{
-    AckGroups, Backend, BackendError, Capability, Checked, CommitGroups, Cursors, Dedup, Feed, GroupAddress, Host,
-    InboxMarks, Log, Outgoing, PatternPubSub, PubSub, Read, Record, Stored, StreamAddress, Taken, Transactions, Unit,
-    Unsubscribe, Wanted,
+    AckGroups, Backend, BackendError, Capability, Checked, CommitGroups, Cursors, Dedup, Feed, Fetched, GroupAddress,
+    GroupMember, Host, InboxMarks, Log, Outgoing, PatternPubSub, PubSub, Read, Record, Stored, StreamAddress, Taken,
+    Tombstones, Transactions, Unit, Unsubscribe, Wanted,
 };
 use crate::error::{Error, ErrorKind, Operation, Outcome};
 use crate::stream::{
@@ -34,34 +36,43 @@ use crate::stream::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct AnyBackend(Any<Memory, RedisOr, ClusterOr>);
+pub struct AnyBackend(Any<Memory, RedisOr, ClusterOr, KafkaOr>);
 
 /// One broker's use of an [`AnyBackend`].
-pub struct AnyClient(Any<Client<Memory>, Client<RedisOr>, Client<ClusterOr>>);
+pub struct AnyClient(Any<Client<Memory>, Client<RedisOr>, Client<ClusterOr>, Client<KafkaOr>>);
 
 /// Holds a subscription of an [`AnyBackend`].
-pub struct AnySubscription(Any<Subscription<Memory>, Subscription<RedisOr>, Subscription<ClusterOr>>);
+pub struct AnySubscription(Any<Subscription<Memory>, Subscription<RedisOr>, Subscription<ClusterOr>, Infallible>);
+
+/// A member of a commit group of an [`AnyBackend`].
+pub struct AnyMember(Any<Member<Memory>, Infallible, Infallible, Member<KafkaOr>>);
 
 type Client<B> = <B as Backend>::Client;
 type Subscription<B> = <B as PubSub>::Subscription;
+type Member<B> = <B as CommitGroups>::Member;
 
 #[cfg(feature = "redis")]
 type RedisOr = Redis;
 #[cfg(feature = "redis")]
 type ClusterOr = RedisCluster;
+#[cfg(feature = "kafka")]
+type KafkaOr = Kafka;
 // Without the feature nothing makes these variants.
 #[cfg(not(feature = "redis"))]
 type RedisOr = Memory;
 #[cfg(not(feature = "redis"))]
 type ClusterOr = Memory;
+#[cfg(not(feature = "kafka"))]
+type KafkaOr = Memory;
 
 /// One of the backends, or something of it.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(feature = "redis"), allow(dead_code))]
-enum Any<M, R, C> {
+#[cfg_attr(not(all(feature = "redis", feature = "kafka")), allow(dead_code))]
+enum Any<M, R, C, K> {
     Memory(M),
     Redis(R),
     Cluster(C),
+    Kafka(K),
 }
 
 /// Does the same with whichever it is.
@@ -83,6 +94,49 @@ macro_rules! on {
                 type $backend = ClusterOr;
                 $do
             }
+            Any::Kafka($inner) => {
+                #[allow(dead_code)]
+                type $backend = KafkaOr;
+                $do
+            }
+        }
+    };
+}
+
+/// Does the same with whichever it is, where it has this capability, which Kafka hasn't.
+macro_rules! on_but_kafka {
+    ($any:expr, $capability:ident, $backend:ident, $inner:ident => $do:expr) => {
+        match $any {
+            Any::Memory($inner) => {
+                type $backend = Memory;
+                $do
+            }
+            Any::Redis($inner) => {
+                type $backend = RedisOr;
+                $do
+            }
+            Any::Cluster($inner) => {
+                type $backend = ClusterOr;
+                $do
+            }
+            Any::Kafka(_) => Err(unsupported(Capability::$capability)),
+        }
+    };
+}
+
+/// Does the same with whichever it is, where it has this capability, which Redis hasn't.
+macro_rules! on_but_redis {
+    ($any:expr, $capability:ident, $backend:ident, $inner:ident => $do:expr) => {
+        match $any {
+            Any::Memory($inner) => {
+                type $backend = Memory;
+                $do
+            }
+            Any::Kafka($inner) => {
+                type $backend = KafkaOr;
+                $do
+            }
+            Any::Redis(_) | Any::Cluster(_) => Err(unsupported(Capability::$capability)),
         }
     };
 }
@@ -103,6 +157,10 @@ macro_rules! same {
                 type $backend = ClusterOr;
                 Any::Cluster($do)
             }
+            Any::Kafka($inner) => {
+                type $backend = KafkaOr;
+                Any::Kafka($do)
+            }
         }
     };
 }
@@ -115,6 +173,7 @@ impl AnyBackend {
     /// | `memory:` | a [`Memory`] of its own |
     /// | `redis:`, `rediss:`, `valkey:`, `valkeys:`, `unix:`, `redis+unix:`, `valkey+unix:` | `Redis` (feature `redis`) |
     /// | `redis+cluster:`, `rediss+cluster:` | `RedisCluster` (feature `redis`); several nodes are joined by commas |
+    /// | `kafka:`, `kafka+ssl:`, `kafkas:` | `Kafka` (feature `kafka`); several hosts are joined by commas |
     ///
     /// # Errors
     ///
@@ -131,10 +190,11 @@ impl AnyBackend {
             "memory" => Err(invalid("`memory:` takes nothing more; leave the rest out".to_owned())),
             "redis" | "rediss" | "valkey" | "valkeys" | "unix" | "redis+unix" | "valkey+unix" => redis(url),
             "redis+cluster" | "rediss+cluster" => cluster(scheme, rest),
+            "kafka" | "kafka+ssl" | "kafkas" => kafka(url),
             _ => {
                 let scheme: String = scheme.chars().take(32).collect();
                 Err(invalid(format!(
-                    "no backend has the scheme `{scheme}`; write `memory:`, `redis:` or `redis+cluster:`"
+                    "no backend has the scheme `{scheme}`; write `memory:`, `redis:`, `redis+cluster:` or `kafka:`"
                 )))
             }
         }
@@ -174,12 +234,24 @@ fn cluster(_: &str, _: &str) -> Result<AnyBackend, Error> {
     redis("")
 }
 
+#[cfg(feature = "kafka")]
+fn kafka(url: &str) -> Result<AnyBackend, Error> {
+    Kafka::new(url).map(Into::into)
+}
+
+#[cfg(not(feature = "kafka"))]
+fn kafka(_: &str) -> Result<AnyBackend, Error> {
+    let problem = "Kafka was left out when this was compiled; add the feature `kafka` of `tidings`";
+    Err(Error::new(ErrorKind::Invalid, Operation::Build).detail(problem))
+}
+
 /// What the types say by their traits. The tests compare.
-fn has<M, R, C>(any: &Any<M, R, C>, capability: Capability) -> bool {
+fn has<M, R, C, K>(any: &Any<M, R, C, K>, capability: Capability) -> bool {
     match capability {
-        Capability::PubSub | Capability::Log | Capability::AckGroups | Capability::Dedup => true,
-        Capability::PatternPubSub => !matches!(any, Any::Cluster(_)),
-        Capability::CommitGroups | Capability::Transactions => matches!(any, Any::Memory(_)),
+        Capability::Log => true,
+        Capability::PubSub | Capability::AckGroups | Capability::Dedup => !matches!(any, Any::Kafka(_)),
+        Capability::PatternPubSub => matches!(any, Any::Memory(_) | Any::Redis(_)),
+        Capability::CommitGroups | Capability::Transactions => matches!(any, Any::Memory(_) | Any::Kafka(_)),
         Capability::Cursors | Capability::InboxMarks => false,
     }
 }
@@ -204,6 +276,13 @@ impl From<RedisCluster> for AnyBackend {
     }
 }
 
+#[cfg(feature = "kafka")]
+impl From<Kafka> for AnyBackend {
+    fn from(backend: Kafka) -> Self {
+        Self(Any::Kafka(backend))
+    }
+}
+
 /// Shows where the server is, but no user, password or key.
 impl fmt::Debug for AnyBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -223,7 +302,13 @@ impl fmt::Debug for AnySubscription {
     }
 }
 
-fn unsupported(capability: Capability) -> BackendError {
+impl fmt::Debug for AnyMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyMember").finish_non_exhaustive()
+    }
+}
+
+fn unsupported(capability: impl fmt::Display) -> BackendError {
     BackendError::new(ErrorKind::Unsupported, Outcome::NotApplied)
         .with_source(format!("the backend has no `{capability}`; choose one that has"))
 }
@@ -258,15 +343,27 @@ impl Unsubscribe for AnySubscription {
     }
 }
 
+/// What there is none of.
+impl Unsubscribe for Infallible {
+    async fn close(self) {
+        match self {}
+    }
+}
+
 impl PubSub for AnyBackend {
     type Subscription = AnySubscription;
 
     async fn publish(client: &AnyClient, message: Outgoing) -> Result<Option<u64>, BackendError> {
-        on!(&client.0, It, inner => It::publish(inner, message).await)
+        on_but_kafka!(&client.0, PubSub, It, inner => It::publish(inner, message).await)
     }
 
     async fn publish_all(client: &AnyClient, messages: Vec<Outgoing>) -> Vec<Result<Option<u64>, BackendError>> {
-        on!(&client.0, It, inner => It::publish_all(inner, messages).await)
+        match &client.0 {
+            Any::Memory(inner) => Memory::publish_all(inner, messages).await,
+            Any::Redis(inner) => RedisOr::publish_all(inner, messages).await,
+            Any::Cluster(inner) => ClusterOr::publish_all(inner, messages).await,
+            Any::Kafka(_) => messages.iter().map(|_| Err(unsupported(Capability::PubSub))).collect(),
+        }
     }
 
     async fn subscribe(
@@ -274,7 +371,12 @@ impl PubSub for AnyBackend {
         channels: Vec<Arc<str>>,
         feed: Feed,
     ) -> Result<AnySubscription, BackendError> {
-        Ok(AnySubscription(same!(&client.0, It, inner => It::subscribe(inner, channels, feed).await?)))
+        Ok(AnySubscription(match &client.0 {
+            Any::Memory(inner) => Any::Memory(Memory::subscribe(inner, channels, feed).await?),
+            Any::Redis(inner) => Any::Redis(RedisOr::subscribe(inner, channels, feed).await?),
+            Any::Cluster(inner) => Any::Cluster(ClusterOr::subscribe(inner, channels, feed).await?),
+            Any::Kafka(_) => return Err(unsupported(Capability::PubSub)),
+        }))
     }
 }
 
@@ -287,7 +389,7 @@ impl PatternPubSub for AnyBackend {
         let held = match &client.0 {
             Any::Memory(inner) => Any::Memory(Memory::subscribe_under(inner, prefix, feed).await?),
             Any::Redis(inner) => Any::Redis(RedisOr::subscribe_under(inner, prefix, feed).await?),
-            Any::Cluster(_) => return Err(unsupported(Capability::PatternPubSub)),
+            Any::Cluster(_) | Any::Kafka(_) => return Err(unsupported(Capability::PatternPubSub)),
         };
         Ok(AnySubscription(held))
     }
@@ -303,15 +405,46 @@ macro_rules! delegated {
     };
 }
 
+macro_rules! delegated_but_by_kafka {
+    ($capability:ident: $($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
+        $(
+            async fn $name(client: &AnyClient, $($argument: $type),*) -> Result<$answer, BackendError> {
+                on_but_kafka!(&client.0, $capability, It, inner => It::$name(inner, $($argument),*).await)
+            }
+        )+
+    };
+}
+
+macro_rules! delegated_but_by_redis {
+    ($capability:ident: $($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
+        $(
+            async fn $name(client: &AnyClient, $($argument: $type),*) -> Result<$answer, BackendError> {
+                on_but_redis!(&client.0, $capability, It, inner => It::$name(inner, $($argument),*).await)
+            }
+        )+
+    };
+}
+
 impl Log for AnyBackend {
     fn admits(client: &AnyClient, stream: &StreamAddress, durability: Durability) -> Result<(), String> {
         on!(&client.0, It, inner => It::admits(inner, stream, durability))
     }
 
+    async fn append(
+        client: &AnyClient,
+        stream: &StreamAddress,
+        record: Record,
+        durability: Durability,
+    ) -> Result<Receipt, BackendError> {
+        if record.tombstone && !matches!(client.0, Any::Kafka(_)) {
+            return Err(unsupported("Tombstones"));
+        }
+        on!(&client.0, It, inner => It::append(inner, stream, record, durability).await)
+    }
+
     delegated! {
         ensure(stream: &StreamAddress, settings: &StreamSettings) -> Result<(), BackendError>;
         delete(stream: &StreamAddress) -> Result<bool, BackendError>;
-        append(stream: &StreamAddress, record: Record, durability: Durability) -> Result<Receipt, BackendError>;
         append_all(
             stream: &StreamAddress,
             records: Vec<Record>,
@@ -323,99 +456,133 @@ impl Log for AnyBackend {
 }
 
 impl Dedup for AnyBackend {
-    delegated! {
-        window(stream: &StreamAddress) -> Result<Duration, BackendError>;
+    delegated_but_by_kafka! {
+        Dedup:
+        window(stream: &StreamAddress) -> Duration;
     }
 }
 
 impl AckGroups for AnyBackend {
-    delegated! {
-        ensure_group(group: &GroupAddress, start: &Start) -> Result<bool, BackendError>;
-        delete_group(group: &GroupAddress) -> Result<bool, BackendError>;
+    delegated_but_by_kafka! {
+        AckGroups:
+        ensure_group(group: &GroupAddress, start: &Start) -> bool;
+        delete_group(group: &GroupAddress) -> bool;
         read_new(
             group: &GroupAddress,
             consumer: &str,
             max: usize,
             wait: Duration
-        ) -> Result<Vec<Stored>, BackendError>;
+        ) -> Vec<Stored>;
         history(
             group: &GroupAddress,
             consumer: &str,
             after: Option<Position>,
             max: usize
-        ) -> Result<Taken, BackendError>;
-        ack(group: &GroupAddress, positions: &[Position]) -> Result<u64, BackendError>;
-        claim(group: &GroupAddress, consumer: &str, idle: Duration, max: usize) -> Result<Taken, BackendError>;
+        ) -> Taken;
+        ack(group: &GroupAddress, positions: &[Position]) -> u64;
+        claim(group: &GroupAddress, consumer: &str, idle: Duration, max: usize) -> Taken;
         extend(
             group: &GroupAddress,
             consumer: &str,
             positions: &[Position]
-        ) -> Result<Vec<Position>, BackendError>;
-        release(group: &GroupAddress, consumer: &str, positions: &[Position]) -> Result<(), BackendError>;
+        ) -> Vec<Position>;
+        release(group: &GroupAddress, consumer: &str, positions: &[Position]) -> ();
         pending(
             group: &GroupAddress,
             after: Option<Position>,
             max: usize
-        ) -> Result<Vec<PendingEntry>, BackendError>;
-        depth(group: &GroupAddress) -> Result<Depth, BackendError>;
-        settled(group: &GroupAddress) -> Result<Positions, BackendError>;
-        trim_acknowledged(stream: &StreamAddress) -> Result<u64, BackendError>;
-        remove_consumer(group: &GroupAddress, consumer: &str, heir: Option<&str>) -> Result<u64, BackendError>;
+        ) -> Vec<PendingEntry>;
+        depth(group: &GroupAddress) -> Depth;
+        settled(group: &GroupAddress) -> Positions;
+        trim_acknowledged(stream: &StreamAddress) -> u64;
+        remove_consumer(group: &GroupAddress, consumer: &str, heir: Option<&str>) -> u64;
     }
 }
 
 impl CommitGroups for AnyBackend {
-    type Member = MemoryMember;
-
-    async fn ensure_commit_group(
-        client: &AnyClient,
-        group: &GroupAddress,
-        start: &Start,
-    ) -> Result<bool, BackendError> {
-        Memory::ensure_commit_group(commits(client)?, group, start).await
-    }
-
-    async fn delete_commit_group(client: &AnyClient, group: &GroupAddress) -> Result<bool, BackendError> {
-        Memory::delete_commit_group(commits(client)?, group).await
-    }
+    type Member = AnyMember;
 
     async fn join(
         client: &AnyClient,
         group: &GroupAddress,
         settings: &MemberSettings,
-    ) -> Result<MemoryMember, BackendError> {
-        Memory::join(commits(client)?, group, settings).await
+    ) -> Result<AnyMember, BackendError> {
+        Ok(AnyMember(match &client.0 {
+            Any::Memory(inner) => Any::Memory(Memory::join(inner, group, settings).await?),
+            Any::Kafka(inner) => Any::Kafka(KafkaOr::join(inner, group, settings).await?),
+            Any::Redis(_) | Any::Cluster(_) => return Err(unsupported(Capability::CommitGroups)),
+        }))
     }
 
-    async fn committed(client: &AnyClient, group: &GroupAddress) -> Result<Positions, BackendError> {
-        Memory::committed(commits(client)?, group).await
-    }
-
-    async fn reset_offsets(client: &AnyClient, group: &GroupAddress, to: &Start) -> Result<Positions, BackendError> {
-        Memory::reset_offsets(commits(client)?, group, to).await
-    }
-
-    async fn lag(client: &AnyClient, group: &GroupAddress) -> Result<Vec<Lag>, BackendError> {
-        Memory::lag(commits(client)?, group).await
+    delegated_but_by_redis! {
+        CommitGroups:
+        ensure_commit_group(group: &GroupAddress, start: &Start) -> bool;
+        delete_commit_group(group: &GroupAddress) -> bool;
+        committed(group: &GroupAddress) -> Positions;
+        reset_offsets(group: &GroupAddress, to: &Start) -> Positions;
+        lag(group: &GroupAddress) -> Vec<Lag>;
     }
 }
 
-/// The one backend here that has commit groups.
-fn commits(client: &AnyClient) -> Result<&Client<Memory>, BackendError> {
-    match &client.0 {
-        Any::Memory(inner) => Ok(inner),
-        _ => Err(unsupported(Capability::CommitGroups)),
+/// Does the same with whichever member it is.
+macro_rules! of_member {
+    ($any:expr, $inner:ident => $do:expr) => {
+        match $any {
+            Any::Memory($inner) => $do,
+            Any::Kafka($inner) => $do,
+            Any::Redis(none) | Any::Cluster(none) => match *none {},
+        }
+    };
+}
+
+impl GroupMember for AnyMember {
+    async fn next(&self, max: usize, wait: Duration) -> Result<Fetched, BackendError> {
+        of_member!(&self.0, inner => inner.next(max, wait).await)
+    }
+
+    async fn commit(&self, positions: &Positions) -> Result<Vec<u32>, BackendError> {
+        of_member!(&self.0, inner => inner.commit(positions).await)
+    }
+
+    fn hand_over(&self, partitions: &[u32]) {
+        of_member!(&self.0, inner => inner.hand_over(partitions));
+    }
+
+    async fn rewind(&self) -> Result<(), BackendError> {
+        of_member!(&self.0, inner => inner.rewind().await)
+    }
+
+    fn pause(&self, partitions: &[u32], paused: bool) {
+        of_member!(&self.0, inner => inner.pause(partitions, paused));
+    }
+
+    fn assigned(&self) -> Vec<u32> {
+        of_member!(&self.0, inner => inner.assigned())
+    }
+
+    fn id(&self) -> u64 {
+        of_member!(&self.0, inner => inner.id())
+    }
+
+    // Without the feature the two are of one type.
+    #[cfg_attr(not(feature = "kafka"), allow(clippy::match_same_arms))]
+    async fn leave(self) {
+        match self.0 {
+            Any::Memory(inner) => inner.leave().await,
+            Any::Kafka(inner) => inner.leave().await,
+            Any::Redis(none) | Any::Cluster(none) => match none {},
+        }
     }
 }
 
 impl Transactions for AnyBackend {
-    async fn record(client: &AnyClient, unit: Unit) -> Result<Vec<Receipt>, BackendError> {
-        match &client.0 {
-            Any::Memory(inner) => Memory::record(inner, unit).await,
-            _ => Err(unsupported(Capability::Transactions)),
-        }
+    delegated_but_by_redis! {
+        Transactions:
+        record(unit: Unit) -> Vec<Receipt>;
     }
 }
+
+impl Tombstones for AnyBackend {}
 
 // These have no operations yet; what requires them is refused when it is bound.
 impl Cursors for AnyBackend {}
@@ -426,7 +593,7 @@ mod tests {
     use super::*;
     use crate::{Broker, Config, Namespace, stream_spec, topic};
 
-    #[stream_spec(name = "any.units", version = 1, requires(ack_groups, transactions, cursors), crate = crate)]
+    #[stream_spec(name = "any.units", version = 1, requires(ack_groups, inbox_marks, cursors), crate = crate)]
     #[derive(serde::Serialize, serde::Deserialize)]
     struct Unit;
 
@@ -451,7 +618,7 @@ mod tests {
         let refused = Unit::stream(&broker).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
         let text = refused.to_string();
-        for word in ["memory", "any.units.v1", "`Transactions`", "`Cursors`"] {
+        for word in ["memory", "any.units.v1", "`InboxMarks`", "`Cursors`"] {
             assert!(text.contains(word), "{text}");
         }
         assert!(!text.contains("AckGroups"), "{text}");
@@ -462,13 +629,53 @@ mod tests {
 
     #[test]
     fn a_url_that_names_no_backend_is_refused_with_the_remedy() {
-        for (url, word) in
-            [("", "scheme"), ("memory", "scheme"), ("memory://x", "nothing more"), ("kafka://x", "`kafka`")]
-        {
+        for (url, word) in [
+            ("", "scheme"),
+            ("memory", "scheme"),
+            ("memory://x", "nothing more"),
+            ("kafka:x", "kafka"),
+            ("nats://x", "`nats`"),
+        ] {
             let refused = AnyBackend::new(url).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Invalid);
             assert!(refused.to_string().contains(word), "{refused}");
         }
+    }
+
+    #[cfg(feature = "kafka")]
+    #[tokio::test]
+    async fn kafka_has_groups_that_commit_and_no_topics() {
+        let broker = broker("kafka://user:secret@one:1,two:2");
+        assert_eq!(broker.inner.system, "kafka");
+        let refused = Plain::topic(&broker).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        assert!(refused.to_string().contains("`PubSub`"), "{refused}");
+        let stream = Plain::stream(&broker).unwrap();
+        assert!(stream.commit_group("crew").is_ok());
+        assert_eq!(stream.ack_group("crew").unwrap_err().kind(), ErrorKind::Unsupported);
+        let kafka = AnyBackend::new("kafka+ssl://user:secret@one:1,two:2").unwrap();
+        let shown = format!("{kafka:?}");
+        assert!(shown.contains("one") && shown.contains("two") && !shown.contains("secret"), "{shown}");
+        for (capability, there) in [
+            (Capability::Log, true),
+            (Capability::CommitGroups, true),
+            (Capability::Transactions, true),
+            (Capability::PubSub, false),
+            (Capability::AckGroups, false),
+            (Capability::Dedup, false),
+        ] {
+            assert_eq!(kafka.has(capability), there, "{capability}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_tombstone_is_refused_where_there_are_none() {
+        let broker = broker("memory:");
+        let stream = Plain::stream(&broker).unwrap();
+        stream.ensure(StreamSettings::new()).await.unwrap();
+        let refused = stream.append_tombstone(&()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        assert!(refused.to_string().contains("`Tombstones`"), "{refused}");
     }
 
     #[cfg(feature = "redis")]

@@ -19,7 +19,6 @@ use crate::error::{Cause, ErrorKind, Outcome};
 
 use hub::Hub;
 use log::Logs;
-pub(super) use member::MemoryMember;
 
 /// Topics and streams within one process: no server, no tasks, no global state. What is in a stream is gone with the
 /// last clone of the value and the brokers built from it.
