@@ -29,7 +29,7 @@ use crate::stream::{Depth, Durability, PendingEntry, Position, Positions, Receip
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no streams",
     label = "this backend keeps no log",
-    note = "streams need `Log`: use `backend::Memory`, `backend::Redis` or `backend::RedisCluster` for them",
+    note = "streams need `Log`: use `backend::Memory`, `backend::Redis`, `backend::RedisCluster` or `backend::Kafka` for them",
     note = "in generic code add the bound `B: tidings::capability::Log`"
 )]
 pub trait Log: Backend {
@@ -113,6 +113,14 @@ pub struct Taken {
     pub records: Vec<Stored>,
     /// Those that were removed from the stream while they were pending. They are pending no longer.
     pub lost: Vec<Position>,
+}
+
+impl Taken {
+    /// Says whether nothing is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.lost.is_empty()
+    }
 }
 
 /// Consumer groups that settle entry by entry.

@@ -42,7 +42,7 @@ where
     ///
     /// `Callback` or `Panicked` of the gap callback, `Overloaded` when too many keys are paused, or what makes another
     /// attempt pointless: `Invalid` with every setting out of its bounds, `Unsupported`, `Conflict` where the member's
-    /// name is another's, and `Absent` where the group isn't there at first and this broker hasn't
+    /// name is another's, `Revoked` where another has taken it since, and `Absent` where the group isn't there at first and this broker hasn't
     /// [ensured](crate::CommitGroup::ensure) it. A server that is out of reach or refuses is tried again for ever:
     /// [`on_notice`](Self::on_notice) tells each attempt.
     ///
@@ -164,12 +164,12 @@ where
             if kind == ErrorKind::Closed {
                 break Ended::Closed;
             }
-            if member.is_some() && matches!(kind, ErrorKind::Absent | ErrorKind::Revoked) {
+            if member.is_some() && kind == ErrorKind::Absent {
                 member = None;
                 self.lost();
             }
-            // Its place can be taken again, where nobody else has its name. Rights are often granted later.
-            let hopeless = !error.is_transient() && !matches!(kind, ErrorKind::Forbidden | ErrorKind::Revoked);
+            // Rights are often granted later. Whoever took this one's name would lose it again, and so on for ever.
+            let hopeless = !error.is_transient() && kind != ErrorKind::Forbidden;
             let never_there = kind == ErrorKind::Absent && !was_ready && !self.worker.group.bound.is_ensured();
             if hopeless || never_there {
                 self.drain(member, Instant::now()).await;

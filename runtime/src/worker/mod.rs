@@ -375,8 +375,8 @@ impl<T: StreamSpec, B: Backend, S, G> Worker<T, B, S, G> {
         self
     }
 
-    /// Awaits a callback after each interruption, before anything more is delivered: the place to read state again. Its
-    /// error ends the worker.
+    /// Awaits a callback after each interruption, before anything more is read: the place to read state again. What was
+    /// read before and waits is handled meanwhile. Its error ends the worker.
     pub fn on_gap<F, GapFuture>(mut self, gap: F) -> Self
     where
         F: Fn(Gap, S) -> GapFuture + Send + Sync + 'static,

@@ -241,7 +241,11 @@ pub(in super::super) async fn history<N: Nodes>(
             let arguments = [group.name(), consumer, &from, &count].map(str::as_bytes).to_vec();
             let call = Call { slot: part.slot, keys: vec![part.log.as_bytes()], arguments };
             let reply = run(nodes, |node| &node.reads, &HISTORY, &call).await;
-            let reply = reply.inspect_err(|fault| state.learn(fault))?;
+            let reply = match reply.inspect_err(|fault| state.learn(fault)) {
+                // What was redelivered before is told; the next page fails.
+                Err(_) if !taken.is_empty() => return Ok(taken),
+                reply => reply?,
+            };
             let (read, _) = read_taken(&reply, state, part.index, &mut taken)?;
             if read < left.min(STEP) {
                 break;
@@ -293,7 +297,11 @@ pub(in super::super) async fn claim<N: Nodes>(
             let arguments = [group.name(), consumer, &idle_text, &from, &count].map(str::as_bytes).to_vec();
             let call = Call { slot: part.slot, keys: vec![part.log.as_bytes()], arguments };
             let reply = run(nodes, |node| &node.reads, &CLAIM, &call).await;
-            let reply = reply.inspect_err(|fault| state.learn(fault))?;
+            let reply = match reply.inspect_err(|fault| state.learn(fault)) {
+                // What was taken over before is told; the next claim fails.
+                Err(_) if !taken.is_empty() => break 'partitions,
+                reply => reply?,
+            };
             let (_, mut rest) = read_taken(&reply, state, part.index, &mut taken)?;
             cursor = rest.id()?;
             {
