@@ -19,7 +19,7 @@ use crate::stream::{Position, Positions, Receipt};
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no transactions",
     label = "this backend can't record appends and settlements as one unit",
-    note = "append with a caller's id (`requires(dedup)`), so that a repeated append is stored once",
+    note = "units need `Transactions`: use `backend::Memory` or `backend::Kafka`, or append with a caller's id (`requires(dedup)`), so that a repeated append is stored once",
     note = "in generic code add the bound `B: tidings::capability::Transactions`"
 )]
 pub trait Transactions: Log {

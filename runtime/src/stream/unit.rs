@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::key::TopicKey;
 use crate::telemetry;
 
-impl<B: Transactions> Broker<B> {
+impl<B: Backend> Broker<B> {
     /// Begins a unit: appends to any of the broker's streams and settlements, which [`record`](Unit::record) records whole
     /// or not at all. Nothing is sent before.
     ///
@@ -49,7 +49,10 @@ impl<B: Transactions> Broker<B> {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn unit(&self) -> Unit<B> {
+    pub fn unit(&self) -> Unit<B>
+    where
+        B: Transactions,
+    {
         Unit { broker: self.clone(), inner: capability::Unit::default(), wrong: None }
     }
 }
