@@ -11,4 +11,5 @@
 
 pub mod harness;
 pub mod load;
+pub mod members;
 pub mod twisted;

@@ -17,7 +17,7 @@ pub(crate) const BATCH: u32 = 256;
 pub(crate) const FIRST: u32 = 100_000;
 
 /// A payload whose length in JSON is chosen.
-#[tidings::stream_spec(name = "bench.texts", version = 1, requires(ack_groups))]
+#[tidings::stream_spec(name = "bench.texts", version = 1)]
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Text {
     pub(crate) number: u32,

@@ -95,6 +95,7 @@ pub(crate) fn take_turns(messages: u32, server: Option<u32>, mut ways: Vec<Way<'
 }
 
 /// The CPU time that this thread has taken: unlike the wall clock it leaves out what else the machine runs.
+#[allow(dead_code, reason = "each bench uses a part of this module")]
 pub(crate) fn thread_time() -> Duration {
     let schedule = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(schedule.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or_default())

@@ -4,17 +4,19 @@
 //! cargo run --release -p tidings-tests --bins && target/release/load 100000 redis-8
 //! ```
 //!
-//! Its arguments are how many entries (100,000), on which server (`redis-7`, `redis-8`, `valkey-8` or `cluster`), how many
-//! processes (3), how many microseconds a handler takes (2,000) and after how many milliseconds one is killed (1,000).
-//! It fails when an entry is lost, or was handled twice without a kill that explains it.
+//! Its arguments are how many entries (100,000), on which server (`redis-7`, `redis-8`, `valkey-8`, `cluster`, `kafka-40` or
+//! `kafka-44`), how many processes (3), how many microseconds a handler takes (2,000; on Kafka for a batch) and after how
+//! many milliseconds one is killed (1,000). It fails when an entry is lost, or was handled twice without a kill that
+//! explains it: on Kafka one before its position was committed.
 
 use std::env;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use tidings::backend::{Redis, RedisCluster};
-use tidings_tests::harness::{Cluster, Kind, RedisOptions, Replicas, Server};
+use tidings_tests::harness::{Cluster, Kafka, KafkaKind, KafkaOptions, Kind, RedisOptions, Replicas, Server};
 use tidings_tests::load::{Kill, Plan, work_off};
+use tidings_tests::members;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -23,7 +25,14 @@ async fn main() -> ExitCode {
     let system = arguments.next().unwrap_or_else(|| "redis-8".to_owned());
     let processes = number(arguments.next(), 3);
     let pace = Duration::from_micros(number(arguments.next(), 2_000));
-    let kill = Kill::Every(Duration::from_millis(number(arguments.next(), 1_000)));
+    let every = Duration::from_millis(number(arguments.next(), 1_000));
+    if let Some(kind) = [("kafka-40", KafkaKind::Kafka40), ("kafka-44", KafkaKind::Kafka44)]
+        .into_iter()
+        .find_map(|(name, kind)| (name == system).then_some(kind))
+    {
+        return members(kind, entries, usize::try_from(processes).expect("it is small"), pace, every).await;
+    }
+    let kill = Kill::Every(every);
     let program = env::current_exe().expect("the program has a path").with_file_name("hand");
     let plan = Plan {
         program,
@@ -55,6 +64,23 @@ async fn main() -> ExitCode {
     println!("handlers were called {} times, of which {} were duplicates", figures.handled, figures.duplicates);
     println!("lost {}, duplicates without a kill {}", figures.lost.len(), figures.unexplained.len());
     println!("gaps told {}", figures.gaps);
+    for told in figures.unexplained.iter().take(20) {
+        println!("unexplained: {told}");
+    }
+    if figures.lost.is_empty() && figures.unexplained.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn members(kind: KafkaKind, records: u64, members: usize, pace: Duration, kill_every: Duration) -> ExitCode {
+    let server = Kafka::start(kind, KafkaOptions::default()).await;
+    let program = env::current_exe().expect("the program has a path").with_file_name("member");
+    let url = format!("kafka://{}", server.address());
+    let plan = members::Plan { program, url, records, partitions: 12, members, pace, kill_every };
+    let figures = members::work_off(&plan).await;
+    println!("{records} records on {} by {members} members, {pace:?} for a batch", kind.name());
+    println!("appended in {:.2?}", figures.appending);
+    println!("all committed after {:.2?}; killed {}", figures.lasted, figures.kills);
+    println!("handlers got {} records, of which {} were duplicates", figures.handled, figures.duplicates);
+    println!("lost {}, duplicates of what was committed {}", figures.lost.len(), figures.unexplained.len());
     for told in figures.unexplained.iter().take(20) {
         println!("unexplained: {told}");
     }
