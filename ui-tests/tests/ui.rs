@@ -14,6 +14,7 @@ fn ui() {
     cases.compile_fail("ui/stream_spec/*.rs");
     cases.compile_fail("ui/capability/*.rs");
     cases.compile_fail("ui/stream/*.rs");
+    cases.compile_fail("ui/backends/*.rs");
 }
 
 #[rustversion::not(stable(1.95))]

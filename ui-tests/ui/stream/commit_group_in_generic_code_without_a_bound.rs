@@ -1,0 +1,12 @@
+use tidings::capability::Log;
+use tidings::{Stream, stream_spec};
+
+#[stream_spec(name = "ledger.entries", version = 1)]
+#[derive(serde::Serialize, serde::Deserialize)]
+pub struct LedgerEntry;
+
+fn share<B: Log>(ledger: &Stream<LedgerEntry, B>) {
+    let _ = ledger.commit_group("billing");
+}
+
+fn main() {}
