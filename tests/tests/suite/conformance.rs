@@ -3,7 +3,7 @@
 mod kafka;
 pub(crate) mod servers;
 
-use kafka::{Kafka40, Kafka44, KafkaServer};
+use kafka::{Kafka40, Kafka44, Kafka44Consumer, KafkaServer};
 use servers::{ClusterNode, Redis7, Redis8, RedisServer, Valkey8};
 use tidings::conformance::{InMemory, streams, topics};
 
@@ -18,5 +18,6 @@ streams!(redis_8_0_streams, RedisServer<Redis8>, ack_groups, dedup, network);
 streams!(valkey_8_streams, RedisServer<Valkey8>, ack_groups, dedup, network);
 streams!(redis_cluster_streams, ClusterNode, ack_groups, dedup, network);
 // What is trimmed there is removed past the backend: Kafka counts no records.
-streams!(kafka_4_0_streams, KafkaServer<Kafka40>, network);
-streams!(kafka_4_4_streams, KafkaServer<Kafka44>, network);
+streams!(kafka_4_0_streams, KafkaServer<Kafka40>, commit_groups, network);
+streams!(kafka_4_4_streams, KafkaServer<Kafka44>, commit_groups, network);
+streams!(kafka_4_4_consumer_streams, KafkaServer<Kafka44Consumer>, commit_groups);

@@ -12,6 +12,7 @@ use rdkafka::message::{BorrowedMessage, Header, Headers, Message, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::util::Timeout;
 use rdkafka::{Offset, TopicPartitionList};
+use tidings::backend::GroupProtocol;
 use tidings::conformance::{Network, Raw, Streams, Subject};
 use tidings::{Namespace, Position};
 use tidings_tests::harness::{Cut, Direction, Door, Kafka, KafkaKind, Refusal};
@@ -20,6 +21,7 @@ use tokio::sync::OnceCell;
 /// A kind of Kafka, as a type.
 pub(crate) trait Which: Send + Sync + 'static {
     const KIND: KafkaKind;
+    const PROTOCOL: GroupProtocol = GroupProtocol::Classic;
 }
 
 macro_rules! kinds {
@@ -35,6 +37,14 @@ macro_rules! kinds {
 }
 
 kinds!(Kafka40 Kafka44);
+
+/// Kafka 4.4, whose groups' members let the server decide who has which partition.
+pub(crate) struct Kafka44Consumer;
+
+impl Which for Kafka44Consumer {
+    const KIND: KafkaKind = KafkaKind::Kafka44;
+    const PROTOCOL: GroupProtocol = GroupProtocol::Consumer;
+}
 
 /// A server that others use too.
 pub(crate) struct KafkaServer<W> {
@@ -70,7 +80,7 @@ impl<W: Which> Subject for KafkaServer<W> {
 
     fn backend(&self) -> tidings::backend::Kafka {
         let url = format!("kafka://{}", self.door.address());
-        tidings::backend::Kafka::new(url).expect("the door's address is good")
+        tidings::backend::Kafka::new(url).expect("the door's address is good").group_protocol(W::PROTOCOL)
     }
 
     async fn interrupt(&self) {

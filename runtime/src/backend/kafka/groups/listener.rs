@@ -26,6 +26,8 @@ struct Heard {
     count: AtomicU64,
     /// Whether changes are to be agreed to at once.
     leaving: AtomicBool,
+    /// Whether the member is on its way into the group, or into its next generation.
+    joining: AtomicBool,
 }
 
 /// Something that happened.
@@ -52,6 +54,15 @@ impl Listener {
     /// From now on, agrees to changes at once.
     pub(super) fn leave(&self) {
         self.heard.leaving.store(true, Ordering::Release);
+    }
+
+    /// Says that the member is on its way in.
+    pub(super) fn joins(&self) {
+        self.heard.joining.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_joining(&self) -> bool {
+        self.heard.joining.load(Ordering::Acquire)
     }
 
     pub(super) fn tell(&self, news: News) {
@@ -85,6 +96,8 @@ impl ClientContext for Listener {
 impl ConsumerContext for Listener {
     fn rebalance(&self, consumer: &BaseConsumer<Self>, change: RDKafkaRespErr, list: &mut TopicPartitionList) {
         let assign = change == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        // Each generation begins with an assignment, which may be empty. What was revoked begins another.
+        self.heard.joining.store(!assign, Ordering::Release);
         if self.heard.leaving.load(Ordering::Acquire) {
             // Where it fails there is nothing to agree to any more.
             let _ = if assign { consumer.incremental_assign(list) } else { consumer.incremental_unassign(list) };

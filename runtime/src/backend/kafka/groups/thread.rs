@@ -47,6 +47,11 @@ const TURN: usize = 64;
 const QUEUED_KIB: &str = "1024";
 /// How soon a member hears of a change of its group, where it isn't the server that says so.
 const HEARTBEAT: Duration = Duration::from_millis(500);
+/// How often it is looked whether the stream is there after partitions were taken, and how long between.
+const LOOKS: u32 = 8;
+const LOOK: Duration = Duration::from_millis(500);
+/// So long a member that leaves waits at most until it has arrived.
+const ARRIVAL: Duration = Duration::from_secs(2);
 /// A member that hands over in good time isn't given up for it.
 const GRACE: Duration = Duration::from_mins(1);
 
@@ -76,6 +81,9 @@ struct Polling {
     committer: Option<SyncSender<TopicPartitionList>>,
     /// Before this, what failed isn't tried again.
     not_before: Option<Instant>,
+    /// When it is looked whether the stream is still there, and how often yet. Where the server decides who has which
+    /// partition, a member only learns that it has none.
+    look: (Instant, u32),
 }
 
 enum Change {
@@ -139,6 +147,7 @@ impl Poller {
             sent: None,
             committer: None,
             not_before: None,
+            look: (Instant::now(), 0),
         })
     }
 
@@ -188,6 +197,7 @@ impl Poller {
 
 impl Polling {
     fn join(&mut self) {
+        self.listener.joins();
         if let Err(error) = self.consumer.subscribe(&[&self.poller.state.topic]) {
             let fault = Fault::of(&error);
             self.end(fault.kind, &fault.text);
@@ -200,6 +210,7 @@ impl Polling {
             self.listen();
             self.come_due();
             self.agree();
+            self.look();
             if self.is_ready() {
                 self.resolve();
                 self.rewind();
@@ -274,6 +285,7 @@ impl Polling {
                     drop(held);
                     self.poller.shared.changed.notify_one();
                     self.changes.push_back(Change::Revoke(partitions));
+                    self.look = (Instant::now(), LOOKS);
                 }
                 News::Committed(answer) => self.committed(answer),
                 News::Trouble(code) => self.trouble(code),
@@ -299,6 +311,16 @@ impl Polling {
             Some(Code::UnknownTopic | Code::UnknownTopicOrPartition) => self.is_there(),
             Some(code) => self.trouble(code),
             None => {}
+        }
+    }
+
+    /// Looks whether the stream is there, for a while after partitions were taken.
+    fn look(&mut self) {
+        let (at, left) = self.look;
+        let now = Instant::now();
+        if left > 0 && at <= now && self.poller.held().assigned().is_empty() {
+            self.look = (now + LOOK, left - 1);
+            self.is_there();
         }
     }
 
@@ -730,6 +752,7 @@ impl Polling {
                 };
             }
         }
+        self.arrive();
         let waits = self.is_committing();
         if let Some(asked) = self.sent.take() {
             answer(asked, &Fault::new(kind, Outcome::Unknown, text));
@@ -742,6 +765,15 @@ impl Polling {
             while !self.consumer.closed() {
                 let _ = self.consumer.poll(AGAIN);
             }
+        }
+    }
+
+    /// Waits for a while until the member is in the group. One that goes before it knows that it has joined leaves a
+    /// name behind, for which everyone else waits as long as a session.
+    fn arrive(&self) {
+        let until = Instant::now() + self.poller.clients.host.limits().timeout.min(ARRIVAL);
+        while self.listener.is_joining() && Instant::now() < until && self.consumer.client().fatal_error().is_none() {
+            let _ = self.consumer.poll(Duration::from_millis(5));
         }
     }
 
