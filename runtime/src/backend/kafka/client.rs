@@ -208,6 +208,10 @@ impl Clients {
             while !stop.load(Ordering::Acquire) && !fatal() {
                 kept.poll(SLICE);
             }
+            if let Some((code, _)) = kept.client().fatal_error() {
+                // What is on its way is told that.
+                *lock(&kept.client().context().state.last) = Some(code);
+            }
             // Those who send look at it under the lock alone, so that this thread is the last to have it.
             drop(slot.write().unwrap_or_else(PoisonError::into_inner).take());
             drop(kept);
@@ -348,8 +352,9 @@ impl News {
     fn failed(&self, error: &KafkaError) -> Fault {
         let fault = Fault::of_sent(error);
         if fault.kind == ErrorKind::Closed && !self.stop.load(Ordering::Acquire) {
-            // The client goes because the server lost its memory of it.
-            return Fault { outcome: fault.outcome, ..Fault::of_code(Code::Fatal, fault.outcome) };
+            // The client goes because the server lost its memory of it, or refuses it one.
+            let why = lock(&self.state.last).unwrap_or(Code::Fatal);
+            return Fault { outcome: fault.outcome, ..Fault::of_code(why, fault.outcome) };
         }
         fault
     }

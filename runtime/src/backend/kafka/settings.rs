@@ -232,6 +232,8 @@ impl Settings {
             .set("enable.partition.eof", "true")
             .set("fetch.wait.max.ms", FETCH_WAIT.as_millis().to_string())
             .set("fetch.error.backoff.ms", "50")
+            // Otherwise a consumer that has read enough ahead fetches again a second later.
+            .set("fetch.queue.backoff.ms", "5")
             .set("fetch.message.max.bytes", FETCH_BYTES.to_string())
             .set("fetch.max.bytes", MOST_RECORD_BYTES.to_string())
             // What is read ahead.
