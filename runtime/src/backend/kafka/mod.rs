@@ -42,6 +42,25 @@ pub use settings::{GroupProtocol, Sasl};
 /// [`Limits::subscriptions`](crate::Limits::subscriptions), and the next is `Overloaded`. An idle consumer fetches
 /// ahead for a second, at most 10 MiB and one record, and is kept for ten.
 ///
+/// # Commit groups
+///
+/// A commit group is a consumer group, whose name is the topic's and its own: see `docs/wire.md`. A member is a consumer of
+/// librdkafka on a thread of its own, and a second one where it commits. It reads ahead by at most 512 records and
+/// 4 MiB, and librdkafka by about 1 MiB for each partition. Where its server is out of reach, a read says so once
+/// (`Unavailable`), and the member goes on when the server is back.
+///
+/// While a member hands over, librdkafka fetches nothing of its other partitions either. A member that leaves while it is
+/// still joining first waits to be in, at most 2 s: the group would wait for it as long as a session otherwise. What is
+/// committed for a group without members expires with the server's `offsets.retention.minutes`; then the group is `Absent`.
+/// A member's name is taken over by whoever joins with it last, or with [`GroupProtocol::Consumer`] refused to who comes
+/// second, whose membership ends with `Revoked`.
+///
+/// # Units
+///
+/// A unit is a transaction: up to 4 at once, each on a producer and a thread of its own, which are made when they are needed
+/// and kept. The first unit on each takes longer. One that isn't recorded within
+/// [`Limits::timeout`](crate::Limits::timeout) is undone by the server at the latest then.
+///
 /// # Settings
 ///
 /// `ensure` sets `retention.ms` from `max_age`, no bound of bytes, and timestamps by the server's clock. Kafka
@@ -55,6 +74,9 @@ pub use settings::{GroupProtocol, Sasl};
 /// |---|---|
 /// | append | Describe and Write on the topic; before Kafka 2.8 IdempotentWrite on the cluster |
 /// | read | Describe and Read on the topic |
+/// | be a member | Describe and Read on the topic, Read on the group |
+/// | record units | Describe and Write on the topics and on the transactional ids; Read on the groups that they commit |
+/// | ensure and delete a group | Describe on the topic, Read and Delete on the group |
 /// | ensure and delete | Create, Delete, Describe and DescribeConfigs on the topic |
 #[derive(Clone)]
 pub struct Kafka {

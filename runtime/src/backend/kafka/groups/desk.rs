@@ -7,6 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
+use rdkafka::message::Message;
 use rdkafka::topic_partition_list::Offset;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -174,7 +175,7 @@ impl Desk {
         let limits = clients.host.limits();
         let mut config = clients.settings.consumer(limits, group);
         config
-            .set("enable.partition.eof", "false")
+            .set("enable.partition.eof", "true")
             // It doesn't join, so this is how long a commit waits for the group's coordinator to be found.
             .set("session.timeout.ms", millis(limits.timeout).clamp(1_000, 45_000).to_string())
             .set("heartbeat.interval.ms", "300");
@@ -261,6 +262,36 @@ impl Desk {
                     .collect())
             }
         }
+    }
+
+    /// Which of these partitions have no record from these offsets on. One of which that isn't known in time isn't among
+    /// them.
+    pub(super) fn read_out(&self, from: Vec<(u32, Wire)>) -> Result<Vec<u32>, Fault> {
+        let mut asked: Vec<u32> = from.iter().map(|(partition, _)| *partition).collect();
+        let mut read_out = Vec::new();
+        if asked.is_empty() {
+            return Ok(read_out);
+        }
+        let offsets = from.into_iter().map(|(partition, offset)| (partition, Offset::Offset(offset)));
+        let list = list(&self.topic, offsets)?;
+        self.consumer.assign(&list).map_err(|error| Fault::of(&error))?;
+        let until = self.until.min(Instant::now() + PIECE);
+        while !asked.is_empty() && Instant::now() < until && !self.clients.stopped() {
+            let (partition, end) = match self.consumer.poll(Duration::from_millis(10)) {
+                Some(Ok(message)) => (message.partition(), false),
+                Some(Err(KafkaError::PartitionEOF(partition))) => (partition, true),
+                _ => continue,
+            };
+            let known = asked.iter().position(|asked| u32::try_from(partition) == Ok(*asked));
+            if let Some(known) = known {
+                let partition = asked.swap_remove(known);
+                if end {
+                    read_out.push(partition);
+                }
+            }
+        }
+        self.consumer.unassign().map_err(|error| Fault::of(&error))?;
+        Ok(read_out)
     }
 
     /// Commits for a group without members.

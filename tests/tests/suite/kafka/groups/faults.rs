@@ -126,17 +126,18 @@ async fn a_member_outlives_its_server_s_absence(way: Way) {
     assert!(left < TIMEOUT * 2 && dropped < A_MOMENT);
 }
 
+/// How often each was given, and which were committed before they were given to another.
+#[derive(Default)]
+struct Seen {
+    times: BTreeMap<u64, usize>,
+    committed: BTreeSet<u64>,
+    again: Vec<u64>,
+}
+
 async fn nothing_is_lost_while_members_come_and_go(way: Way) {
     const RECORDS: u64 = 3_000;
     let (broker, orders) = shared(way, 6).await;
     let group = group(&orders, Start::Earliest).await;
-    /// How often each was given, and which were committed before they were given to another.
-    #[derive(Default)]
-    struct Seen {
-        times: BTreeMap<u64, usize>,
-        committed: BTreeSet<u64>,
-        again: Vec<u64>,
-    }
     let seen = Arc::new(Mutex::new(Seen::default()));
     let stop = Arc::new(AtomicBool::new(false));
     let run = |stay: Option<Duration>| {

@@ -9,6 +9,7 @@ on_every_way! {
     a_unit_is_there_whole,
     a_unit_of_a_member_that_lost_a_partition_records_nothing,
     f19_a_replaced_client_is_fenced,
+    a_transaction_s_marker_is_no_lag,
 }
 
 #[stream_spec(name = "shop.totals", version = 1, key = u64)]
@@ -103,4 +104,22 @@ async fn f19_a_replaced_client_is_fenced(way: Way) {
     // Who starts anew replaces the other.
     old.unit().append(&old_totals, (&1, &Total { orders: 4 })).record().await.unwrap();
     assert_eq!(seen(&new_totals).await, [1, 2, 4]);
+}
+
+async fn a_transaction_s_marker_is_no_lag(way: Way) {
+    let (broker, orders) = shared(way, 1).await;
+    let group = group(&orders, Start::Earliest).await;
+    for number in 0..3 {
+        broker.unit().append(&orders, (&number, &Order { number })).record().await.unwrap();
+    }
+    let member = group.join(MemberSettings::new()).await.unwrap();
+    let deliveries = read(&member, 3).await;
+    commit(&member, &deliveries[..2]).await;
+    assert!(group.lag().await.unwrap()[0].records > 0);
+    commit(&member, &deliveries).await;
+    // Behind the last record stands its transaction's marker, which nobody reads.
+    assert_eq!(group.lag().await.unwrap()[0].records, 0);
+    broker.unit().append(&orders, (&3, &Order { number: 3 })).record().await.unwrap();
+    assert!(group.lag().await.unwrap()[0].records > 0);
+    assert_eq!(read(&member, 1).await.iter().map(number).collect::<Vec<_>>(), [3]);
 }
