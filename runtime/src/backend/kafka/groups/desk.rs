@@ -176,6 +176,8 @@ impl Desk {
         let mut config = clients.settings.consumer(limits, group);
         config
             .set("enable.partition.eof", "true")
+            // Where there is no record, the server says so at once.
+            .set("fetch.wait.max.ms", "5")
             // It doesn't join, so this is how long a commit waits for the group's coordinator to be found.
             .set("session.timeout.ms", millis(limits.timeout).clamp(1_000, 45_000).to_string())
             .set("heartbeat.interval.ms", "300");

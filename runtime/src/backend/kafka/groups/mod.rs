@@ -32,8 +32,8 @@ pub(super) use member::{Shared, Ticket};
 
 /// A call that blocks is made in pieces of this length at most, so that what else there is to do isn't held up.
 const PIECE: Duration = Duration::from_secs(1);
-/// Of so many offsets it is looked whether any has a record.
-const FEW: u64 = 1_000;
+/// Of so many offsets it is looked whether any has a record: a look takes longer than the rest.
+const FEW: u64 = 8;
 /// How long to wait before something that failed is tried again.
 const AGAIN: Duration = Duration::from_millis(50);
 
