@@ -48,19 +48,21 @@ pub async fn tail<S: Streams>(subject: S) {
     // From the latest of the first call, not of each call. What shows that it is resolved is that something came.
     let mut latest = stream.tail(Start::Latest);
     let mut n = 100;
-    let first = loop {
-        let appending = async {
-            loop {
-                RULE.fill(&producer, [n]).await;
-                n += 1;
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::select! {
-            first = RULE.tailed("tailing from the latest", &mut latest) => break first,
-            () = appending => {}
+    // An append that is given up may have been appended, so the last one is awaited.
+    let came = std::sync::atomic::AtomicBool::new(false);
+    let appending = async {
+        while !came.load(std::sync::atomic::Ordering::Relaxed) {
+            RULE.fill(&producer, [n]).await;
+            n += 1;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
+    let tailing = async {
+        let first = RULE.tailed("tailing from the latest", &mut latest).await;
+        came.store(true, std::sync::atomic::Ordering::Relaxed);
+        first
+    };
+    let (first, ()) = tokio::join!(tailing, appending);
     RULE.that(first >= 100, "the latest begins after what was there");
     for expected in first + 1..n {
         RULE.same("what came between", RULE.tailed("tailing", &mut latest).await, expected);
