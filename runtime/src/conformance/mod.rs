@@ -6,7 +6,7 @@
 //!
 //! ```
 //! tidings::conformance::topics!(topics_in_memory, tidings::conformance::InMemory, patterns);
-//! tidings::conformance::streams!(streams_in_memory, tidings::conformance::InMemory, ack_groups, commit_groups, dedup);
+//! tidings::conformance::streams!(streams_in_memory, tidings::conformance::InMemory, ack_groups, commit_groups, transactions, dedup);
 //! // With a subject of your own: `topics!(mine, MySubject, patterns, network);`
 //! ```
 //!
@@ -16,6 +16,8 @@
 //! | `ack_groups` | a backend with [`AckGroups`](crate::capability::AckGroups) |
 //! | `commit_groups` | a backend with [`CommitGroups`](crate::capability::CommitGroups) |
 //! | `dedup` | a backend with [`Dedup`](crate::capability::Dedup) |
+//! | `transactions` | a backend with [`CommitGroups`](crate::capability::CommitGroups) and [`Transactions`](crate::capability::Transactions) |
+//! | `ack_units` | a backend with [`AckGroups`](crate::capability::AckGroups) and [`Transactions`](crate::capability::Transactions) |
 //! | `network` | a subject that is a [`Network`] |
 
 #![allow(clippy::missing_panics_doc, reason = "each property panics when it doesn't hold: that is what it is for")]
@@ -56,7 +58,7 @@ pub use commit::{
     commit_cancelled, commit_churn, commit_close, commit_fan_out, commit_group_ensure, commit_group_lost,
     commit_hand_over, commit_high_water, commit_interrupted, commit_kept, commit_lag, commit_limits, commit_names,
     commit_no_create, commit_poison, commit_rebalance, commit_reset, commit_returns, commit_rewind, commit_starts,
-    commit_trimmed,
+    commit_trimmed, unit_acks, unit_atomic, unit_once, unit_refused,
 };
 pub use connection::{topic_liveness, topic_one_connection, topic_shared_connection};
 pub use delivery::{topic_count, topic_fan_out, topic_ready};
@@ -219,7 +221,8 @@ macro_rules! __conformance_topics {
 
 /// Makes a module with one test for each property of a [`Subject`] with streams.
 ///
-/// Behind the subject come its abilities: any of `ack_groups`, `commit_groups`, `dedup` and `network`.
+/// Behind the subject come its abilities: any of `ack_groups`, `commit_groups`, `transactions`,
+/// `ack_units`, `dedup` and `network`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_streams {
@@ -262,6 +265,12 @@ macro_rules! __conformance_tests {
             commit_group_lost, commit_trimmed, commit_poison, commit_fan_out, commit_cancelled, commit_close,
             commit_interrupted, commit_limits,
         );
+    };
+    (@streams transactions $subject:ty) => {
+        $crate::__conformance_tests!($subject: unit_atomic, unit_refused, unit_once,);
+    };
+    (@streams ack_units $subject:ty) => {
+        $crate::__conformance_tests!($subject: unit_acks,);
     };
     (@streams dedup $subject:ty) => {
         $crate::__conformance_tests!($subject: append_dedup, dedup_window,);

@@ -8,7 +8,7 @@ use servers::{ClusterNode, Redis7, Redis8, RedisServer, Valkey8};
 use tidings::conformance::{InMemory, streams, topics};
 
 topics!(memory, InMemory, patterns);
-streams!(memory_streams, InMemory, ack_groups, commit_groups, dedup);
+streams!(memory_streams, InMemory, ack_groups, commit_groups, transactions, ack_units, dedup);
 topics!(redis_7_0, RedisServer<Redis7>, patterns, network);
 topics!(redis_8_0, RedisServer<Redis8>, patterns, network);
 topics!(valkey_8, RedisServer<Valkey8>, patterns, network);

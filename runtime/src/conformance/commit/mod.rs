@@ -8,6 +8,7 @@ mod positions;
 mod rebalance;
 mod reset;
 mod steps;
+mod unit;
 
 pub use ending::{commit_cancelled, commit_close, commit_interrupted, commit_limits};
 pub use group::{commit_group_ensure, commit_group_lost, commit_no_create, commit_starts, commit_trimmed};
@@ -16,3 +17,4 @@ pub use names::commit_names;
 pub use positions::{commit_fan_out, commit_high_water, commit_kept, commit_poison, commit_rewind};
 pub use rebalance::{commit_hand_over, commit_rebalance};
 pub use reset::{commit_lag, commit_reset};
+pub use unit::{unit_acks, unit_atomic, unit_once, unit_refused};

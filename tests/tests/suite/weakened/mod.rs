@@ -2,6 +2,7 @@
 //! property of that name.
 
 mod backend;
+mod commit;
 mod streams;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
