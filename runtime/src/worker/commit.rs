@@ -24,6 +24,8 @@ use crate::topic::{Backoff, Ended, Ends, Gap, Interruption, Stop, words};
 
 /// A read waits at most so long, since one without end couldn't be told from one that hangs.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How long it waits for handlers that are dropped.
+const GIVE_UP: Duration = Duration::from_secs(1);
 /// How long a member may take to leave once everything is done.
 const LEAVE: Duration = Duration::from_secs(5);
 
@@ -167,6 +169,10 @@ where
             if member.is_some() && kind == ErrorKind::Absent {
                 member = None;
                 self.lost();
+                if kind == ErrorKind::Absent {
+                    // A stream that is made anew may have other records where these stood.
+                    lock(&self.progress).forget(self.queue.not_settled());
+                }
             }
             // Rights are often granted later. Whoever took this one's name would lose it again, and so on for ever.
             let hopeless = !error.is_transient() && kind != ErrorKind::Forbidden;
@@ -482,12 +488,24 @@ where
                 self.queue.ended().await;
             };
             let _ = timeout_at(deadline, finishing).await;
-            self.queue.cancel();
-            let _ = timeout(LEAVE, member.leave()).await;
+            self.give_up().await;
+            let leaving = async {
+                // What was handled at the last moment.
+                let _ = self.settle(&member).await;
+                member.leave().await;
+            };
+            let _ = timeout(LEAVE, leaving).await;
         } else {
             let _ = timeout_at(deadline, self.queue.ended()).await;
-            self.queue.cancel();
+            self.give_up().await;
         }
+    }
+
+    /// Drops the handlers under way, so that what they had isn't handled here while it is elsewhere.
+    async fn give_up(&self) {
+        self.queue.cancel();
+        // One that blocks its thread can't be dropped.
+        let _ = timeout(GIVE_UP, self.queue.ended()).await;
     }
 }
 

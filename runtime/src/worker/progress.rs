@@ -6,6 +6,8 @@ use crate::stream::{Position, Positions};
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     parts: HashMap<u32, Part>,
+    /// What is under way of a stream that is gone: that it is handled says nothing of what stands there now.
+    gone: Vec<Position>,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +44,8 @@ impl Progress {
     pub(super) fn give(&mut self, position: Position) -> bool {
         let part = self.parts.entry(position.partition()).or_default();
         let offset = position.offset();
+        // What is given isn't committed: the group was moved back, or made anew with its stream.
+        part.committed = part.committed.filter(|committed| *committed < position);
         // What isn't given again was committed by somebody.
         while part.before.pop_front_if(|before| before.offset < offset).is_some() {}
         let before = part.before.pop_front_if(|before| before.offset == offset);
@@ -53,6 +57,10 @@ impl Progress {
     /// Says that records were handled.
     pub(super) fn handled(&mut self, positions: &[Position]) {
         for position in positions {
+            if let Some(index) = self.gone.iter().position(|gone| gone == position) {
+                self.gone.swap_remove(index);
+                continue;
+            }
             let Some(part) = self.parts.get_mut(&position.partition()) else { continue };
             for given in [&mut part.given, &mut part.before] {
                 if let Ok(index) = given.binary_search_by_key(&position.offset(), |given| given.offset) {
@@ -109,6 +117,14 @@ impl Progress {
             let keep = |given: &Given| given.done || is_under_way(Position::new(*partition, given.offset));
             part.before.extend(part.given.drain(..).filter(keep));
             (part.moving, part.held_up, part.done) = (false, false, None);
+        }
+    }
+
+    /// The stream is gone, with what is under way of it: what stands at these positions next may be something else.
+    pub(super) fn forget(&mut self, under_way: Vec<Position>) {
+        self.gone = under_way;
+        for part in self.parts.values_mut() {
+            part.before.clear();
         }
     }
 
@@ -206,6 +222,22 @@ mod tests {
         assert!(!progress.give(at(9)));
         progress.handled(&[at(9)]);
         assert_eq!(to_commit(&progress), Some(9));
+    }
+
+    #[test]
+    fn what_was_handled_in_a_stream_that_is_gone_is_handled_in_the_next() {
+        let mut progress = given([1, 2, 3, 4]);
+        progress.handled(&[at(1), at(3)]);
+        progress.committed(&progress.to_commit());
+        progress.revoked(&[0], |position| position == at(2));
+        progress.forget(vec![at(2)]);
+        progress.assign(&[0]);
+        assert_eq!([1, 2, 3].map(|offset| progress.give(at(offset))), [false; 3]);
+        // Of the one that is gone.
+        progress.handled(&[at(1), at(2)]);
+        assert_eq!(to_commit(&progress), Some(1));
+        progress.handled(&[at(2)]);
+        assert_eq!(to_commit(&progress), Some(2));
     }
 
     #[test]

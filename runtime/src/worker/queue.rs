@@ -345,6 +345,13 @@ impl Queue {
         }
     }
 
+    /// What is under way, and what is handled and not settled.
+    pub(super) fn not_settled(&self) -> Vec<Position> {
+        let state = lock(&self.state);
+        let handled = state.done.iter().chain(&state.settling);
+        state.under_way.iter().flatten().chain(handled).copied().collect()
+    }
+
     /// What is under way.
     pub(super) fn under_way(&self) -> Vec<Position> {
         lock(&self.state).under_way.iter().flatten().copied().collect()
