@@ -24,6 +24,7 @@
 
 mod broker;
 mod commit;
+mod commit_worker;
 mod connection;
 mod delivery;
 mod ending;
@@ -48,6 +49,8 @@ use crate::address::Namespace;
 use crate::capability::{Backend, PubSub};
 
 #[doc(inline)]
+pub use crate::__conformance_commit_workers as commit_workers;
+#[doc(inline)]
 pub use crate::__conformance_streams as streams;
 #[doc(inline)]
 pub use crate::__conformance_topics as topics;
@@ -59,6 +62,11 @@ pub use commit::{
     commit_hand_over, commit_high_water, commit_interrupted, commit_kept, commit_lag, commit_limits, commit_names,
     commit_no_create, commit_poison, commit_rebalance, commit_reset, commit_returns, commit_rewind, commit_starts,
     commit_trimmed, unit_acks, unit_atomic, unit_once, unit_refused,
+};
+pub use commit_worker::{
+    commit_worker_churn, commit_worker_close, commit_worker_gap, commit_worker_held_up, commit_worker_moves,
+    commit_worker_order, commit_worker_progress, commit_worker_settings, commit_worker_stop,
+    commit_worker_stop_bounded, commit_worker_stream_lost, commit_worker_trimmed,
 };
 pub use connection::{topic_liveness, topic_one_connection, topic_shared_connection};
 pub use delivery::{topic_count, topic_fan_out, topic_ready};

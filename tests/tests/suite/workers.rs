@@ -1,13 +1,14 @@
-//! Workers over ack groups: the conformance suite on every backend, and what only real servers and processes do to them.
+//! Workers: the conformance suite on every backend, and what only real servers and processes do to them.
 
 mod faults;
 mod load;
 mod weakened;
 
 use crate::conformance::servers::{ClusterNode, Redis7, Redis8, RedisServer, Valkey8};
-use tidings::conformance::{InMemory, workers};
+use tidings::conformance::{InMemory, commit_workers, workers};
 
 workers!(memory, InMemory);
+commit_workers!(memory_commit, InMemory);
 workers!(redis_7_0, RedisServer<Redis7>, network);
 workers!(redis_8_0, RedisServer<Redis8>, network);
 workers!(valkey_8, RedisServer<Valkey8>, network);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::broker::{Broker, Limits, lock};
-use crate::capability::AckGroups;
+use crate::capability::{AckGroups, Log};
 use crate::conformance::rule::{Rule, limits};
 use crate::conformance::{PATIENCE, Subject};
 use crate::error::{Cause, Error, ErrorKind};
@@ -67,8 +67,33 @@ pub(in crate::conformance) enum Seen {
     Unsettled(Position, u32, ErrorKind),
     Lost(usize),
     TakenOver(usize),
+    Assigned(Vec<u32>),
+    Revoked(Vec<u32>),
+    Trimmed(Position),
+    HeldUp(Position),
     /// A worker returned.
     Ended(String),
+}
+
+impl Seen {
+    /// What a notice is written down as.
+    pub(in crate::conformance) fn of(notice: WorkerNotice<'_>) -> Option<Self> {
+        Some(match notice {
+            WorkerNotice::Ready => Self::Ready,
+            WorkerNotice::Interrupted { error } => Self::Interrupted(error.kind()),
+            WorkerNotice::Failed { error, .. } => Self::Failed(error.kind()),
+            WorkerNotice::Gap(gap) => Self::Gap(gap.cause, gap.attempts),
+            WorkerNotice::Unsettled { position, attempt, error } => Self::Unsettled(position, attempt, error.kind()),
+            WorkerNotice::Lost { positions } => Self::Lost(positions.len()),
+            // When it comes depends on the clock; the deliveries tell of it, too.
+            WorkerNotice::Claimed { .. } => return None,
+            WorkerNotice::TakenOver { positions } => Self::TakenOver(positions.len()),
+            WorkerNotice::Assigned { partitions } => Self::Assigned(partitions.to_vec()),
+            WorkerNotice::Revoked { partitions } => Self::Revoked(partitions.to_vec()),
+            WorkerNotice::Trimmed { first, .. } => Self::Trimmed(first),
+            WorkerNotice::HeldUp { position } => Self::HeldUp(position),
+        })
+    }
 }
 
 /// Everything that the workers did, in order.
@@ -199,15 +224,15 @@ impl Drop for Doing {
 }
 
 /// One broker's handles to the stream and a group, and what its workers share.
-pub(in crate::conformance) struct Crew<B: AckGroups> {
+pub(in crate::conformance) struct Crew<B: Log, G = AckGroup<Work, B>> {
     pub(in crate::conformance) rule: Rule,
     pub(in crate::conformance) broker: Broker<B>,
     pub(in crate::conformance) stream: Stream<Work, B>,
-    pub(in crate::conformance) group: AckGroup<Work, B>,
+    pub(in crate::conformance) group: G,
     pub(in crate::conformance) journal: Arc<Journal>,
     pub(in crate::conformance) stop: Stop,
     pub(in crate::conformance) gate: Stop,
-    numbers: Mutex<HashMap<Position, u64>>,
+    pub(in crate::conformance) numbers: Mutex<HashMap<Position, u64>>,
 }
 
 impl<B: AckGroups> Crew<B> {
@@ -229,11 +254,6 @@ impl<B: AckGroups> Crew<B> {
         crew
     }
 
-    /// The same with a journal and a token of its own.
-    pub(in crate::conformance) fn again(self) -> Self {
-        Self { stop: Stop::new(), journal: Arc::default(), ..self }
-    }
-
     /// Another process's handles to the same, by a broker that has ensured nothing.
     pub(in crate::conformance) fn beside<S: Subject<Backend = B>>(rule: Rule, subject: &S, limits: Limits) -> Self {
         let broker = rule.broker_with(subject, limits);
@@ -241,6 +261,59 @@ impl<B: AckGroups> Crew<B> {
         let group = rule.unwrap("looking up the group", stream.ack_group("crew"));
         let (stop, gate) = (Stop::new(), Stop::new());
         Self { rule, broker, stream, group, journal: Arc::default(), stop, gate, numbers: Mutex::default() }
+    }
+
+    /// Makes a worker that writes down what it tells, and whose handler gets a hand.
+    pub(in crate::conformance) fn worker(&self, name: &'static str) -> Worker<Work, B, Hand> {
+        let (noted, told) = (self.journal.clone(), self.journal.clone());
+        self.group
+            .worker(name)
+            .claim_after(IDLE)
+            .backoff(quick())
+            .with(self.hand(name))
+            .until(&self.stop)
+            .on_notice(move |notice| {
+                if let Some(seen) = Seen::of(notice) {
+                    noted.write(seen);
+                }
+            })
+            .on_gap(move |gap: Gap, _| {
+                told.write(Seen::Told(gap.cause));
+                std::future::ready(Ok(()))
+            })
+    }
+
+    /// The numbers that are pending in the group.
+    pub(in crate::conformance) async fn pending(&self) -> BTreeSet<u64> {
+        let most = self.broker.limits().read_records;
+        let listed = self.rule.ok("listing what is pending", self.group.pending(None, most)).await;
+        let numbers = lock(&self.numbers);
+        listed.iter().map(|entry| numbers.get(&entry.position).copied().unwrap_or(u64::MAX)).collect()
+    }
+
+    /// Waits until exactly these numbers are pending.
+    pub(in crate::conformance) async fn pending_is(&self, what: &str, expected: impl IntoIterator<Item = u64>) {
+        let expected: BTreeSet<u64> = expected.into_iter().collect();
+        let last = Mutex::new(BTreeSet::new());
+        let look = async {
+            loop {
+                let pending = self.pending().await;
+                if pending == expected {
+                    return;
+                }
+                *lock(&last) = pending;
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let seen = tokio::time::timeout(PATIENCE, look).await;
+        assert!(seen.is_ok(), "{}: {what}: pending is {:?}, not {expected:?}", self.rule.0, lock(&last));
+    }
+}
+
+impl<B: Log, G> Crew<B, G> {
+    /// The same with a journal and a token of its own.
+    pub(in crate::conformance) fn again(self) -> Self {
+        Self { stop: Stop::new(), journal: Arc::default(), ..self }
     }
 
     /// Appends these numbers, under the keys 0 to `keys` in turn.
@@ -260,7 +333,7 @@ impl<B: AckGroups> Crew<B> {
             let receipts = self.rule.ok("appending", appending).await;
             for (receipt, (_, work)) in receipts.into_iter().zip(part) {
                 let receipt = self.rule.unwrap("appending", receipt);
-                let position = receipt.position.expect("a backend with ack groups tells positions");
+                let position = receipt.position.expect("a backend with groups tells positions");
                 lock(&self.numbers).insert(position, work.n);
             }
         }
@@ -272,41 +345,6 @@ impl<B: AckGroups> Crew<B> {
         let stream = self.rule.unwrap("binding", Riddle::stream(&broker));
         let receipt = self.rule.ok("appending", stream.append(&(n % keys), &Riddle { riddle: true })).await;
         lock(&self.numbers).insert(receipt.position.expect("positions are told"), n);
-    }
-
-    /// Makes a worker that writes down what it tells, and whose handler gets a hand.
-    pub(in crate::conformance) fn worker(&self, name: &'static str) -> Worker<Work, B, Hand> {
-        let (noted, told) = (self.journal.clone(), self.journal.clone());
-        self.group
-            .worker(name)
-            .claim_after(IDLE)
-            .backoff(quick())
-            .with(self.hand(name))
-            .until(&self.stop)
-            .on_notice(move |notice| {
-                noted.write(match notice {
-                    WorkerNotice::Ready => Seen::Ready,
-                    WorkerNotice::Interrupted { error } => Seen::Interrupted(error.kind()),
-                    WorkerNotice::Failed { error, .. } => Seen::Failed(error.kind()),
-                    WorkerNotice::Gap(gap) => Seen::Gap(gap.cause, gap.attempts),
-                    WorkerNotice::Unsettled { position, attempt, error } => {
-                        Seen::Unsettled(position, attempt, error.kind())
-                    }
-                    WorkerNotice::Lost { positions } => Seen::Lost(positions.len()),
-                    // When it comes depends on the clock; the deliveries tell of it, too.
-                    WorkerNotice::Claimed { .. }
-                    // Of commit groups.
-                    | WorkerNotice::Assigned { .. }
-                    | WorkerNotice::Revoked { .. }
-                    | WorkerNotice::Trimmed { .. }
-                    | WorkerNotice::HeldUp { .. } => return,
-                    WorkerNotice::TakenOver { positions } => Seen::TakenOver(positions.len()),
-                });
-            })
-            .on_gap(move |gap: Gap, _| {
-                told.write(Seen::Told(gap.cause));
-                std::future::ready(Ok(()))
-            })
     }
 
     pub(in crate::conformance) fn hand(&self, who: &'static str) -> Hand {
@@ -352,32 +390,6 @@ impl<B: AckGroups> Crew<B> {
             count(seen, |seen| matches!(seen, Seen::Done { .. })) >= handlers
         })
         .await;
-    }
-
-    /// The numbers that are pending in the group.
-    pub(in crate::conformance) async fn pending(&self) -> BTreeSet<u64> {
-        let most = self.broker.limits().read_records;
-        let listed = self.rule.ok("listing what is pending", self.group.pending(None, most)).await;
-        let numbers = lock(&self.numbers);
-        listed.iter().map(|entry| numbers.get(&entry.position).copied().unwrap_or(u64::MAX)).collect()
-    }
-
-    /// Waits until exactly these numbers are pending.
-    pub(in crate::conformance) async fn pending_is(&self, what: &str, expected: impl IntoIterator<Item = u64>) {
-        let expected: BTreeSet<u64> = expected.into_iter().collect();
-        let last = Mutex::new(BTreeSet::new());
-        let look = async {
-            loop {
-                let pending = self.pending().await;
-                if pending == expected {
-                    return;
-                }
-                *lock(&last) = pending;
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let seen = tokio::time::timeout(PATIENCE, look).await;
-        assert!(seen.is_ok(), "{}: {what}: pending is {:?}, not {expected:?}", self.rule.0, lock(&last));
     }
 
     /// The number that stands at a position.
