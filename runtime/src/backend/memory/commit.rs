@@ -341,3 +341,33 @@ fn revoked(member: &mut Member, partition: u32) {
         _ => member.told.push_back(Fetched::Revoked(vec![partition])),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::log::Log;
+    use super::*;
+    use crate::capability::Record;
+    use crate::stream::StreamSettings;
+
+    #[test]
+    fn nothing_is_left_of_a_partition_that_is_empty_again() {
+        let log = Log::default();
+        log.ensure(&StreamSettings::new()).unwrap();
+        let name: Arc<str> = "g".into();
+        log.with(|state| Ok(state.ensure_commit_group(&name, &Start::Earliest))).unwrap();
+        for _ in 0..5 {
+            let record = Record::new(Arc::default(), b"{}".to_vec().into());
+            log.append(record, std::time::SystemTime::UNIX_EPOCH).unwrap();
+        }
+        let left = |partition: &dyn Fn(&mut Partition)| {
+            log.with(|state| {
+                partition(&mut state.partitions[0]);
+                let (group, partitions) = state.commit_group(&name)?;
+                Ok(group.lag(partitions)[0].records)
+            })
+        };
+        assert_eq!(left(&|_| ()).unwrap(), 5);
+        assert_eq!(left(&|partition| _ = partition.remove_below(4)).unwrap(), 2);
+        assert_eq!(left(&|partition| _ = partition.remove_below(6)).unwrap(), 0);
+    }
+}

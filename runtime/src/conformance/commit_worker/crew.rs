@@ -87,6 +87,11 @@ impl<B: CommitGroups> Crew<B, CommitGroup<Work, B>> {
         committed.get(partition).map(|position| self.number(position))
     }
 
+    /// Where a number stands.
+    pub(super) fn position(&self, n: u64) -> Option<Position> {
+        lock(&self.numbers).iter().find(|(_, number)| **number == n).map(|(position, _)| *position)
+    }
+
     /// The numbers of each partition, in order.
     pub(super) fn by_partition(&self) -> BTreeMap<u32, Vec<u64>> {
         let mut places: Vec<(Position, u64)> = lock(&self.numbers).iter().map(|(at, n)| (*at, *n)).collect();

@@ -3,11 +3,12 @@ use std::time::Duration;
 
 use super::crew::{Sharers, began};
 use crate::capability::CommitGroups;
-use crate::conformance::Subject;
 use crate::conformance::rule::{Rule, limits};
+use crate::conformance::streams::steps::short;
 use crate::conformance::worker::crew::{Hand, Seen, Work, count, done, note};
+use crate::conformance::{Streams, Subject};
 use crate::error::{ErrorKind, HandlerError};
-use crate::stream::{Delivery, Start, StreamSettings};
+use crate::stream::{Delivery, Start};
 
 /// How a handler treats the fifth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,14 +186,18 @@ pub async fn commit_worker_held_up<S: Subject<Backend: CommitGroups>>(subject: S
 }
 
 /// `commit-trimmed`: a worker is told what was removed before it could be read, and goes on at the first that is left.
-pub async fn commit_worker_trimmed<S: Subject<Backend: CommitGroups>>(subject: S) {
+pub async fn commit_worker_trimmed<S: Streams<Backend: CommitGroups>>(subject: S) {
     const RULE: Rule = Rule("commit-trimmed");
-    let crew = Sharers::sharing_of(RULE, &subject, StreamSettings::new().max_len(1)).await;
+    let crew = Sharers::sharing_of(RULE, &subject, short::<S>()).await;
     crew.append(0..3, 1).await;
     let (mut n, mut first) = (3, None);
     while first.is_none() {
         crew.append(n..n + 100, 1).await;
         n += 100;
+        if !S::COUNTS {
+            let last = crew.position(n - 2).expect("it was appended");
+            RULE.within("removing past the backend", subject.remove_raw(crew.stream.address(), last)).await;
+        }
         let left = crew.stream.read(Start::Earliest, limits().read_records, Duration::ZERO);
         first = RULE.ok("reading what is left", left).await.first().map(Delivery::position);
         first = first.filter(|first| crew.number(*first) > 2);
