@@ -37,6 +37,8 @@ enum Flaw {
     HandsNothingOver,
     SharesPartitions,
     ForgetsNames,
+    PausesNothing,
+    NeverLeaves,
     DropsTheSlow,
     CountsBelowNothing,
     CountsWhatIsGone,
@@ -405,7 +407,9 @@ impl<W: Weakness> GroupMember for Member<W> {
     }
 
     fn pause(&self, partitions: &[u32], paused: bool) {
-        self.inner.pause(partitions, paused);
+        if W::FLAW != Flaw::PausesNothing {
+            self.inner.pause(partitions, paused);
+        }
     }
 
     fn assigned(&self) -> Vec<u32> {
@@ -420,7 +424,11 @@ impl<W: Weakness> GroupMember for Member<W> {
     }
 
     async fn leave(self) {
-        self.inner.leave().await;
+        if W::FLAW == Flaw::NeverLeaves {
+            std::mem::forget(self.inner);
+        } else {
+            self.inner.leave().await;
+        }
     }
 }
 
@@ -498,6 +506,7 @@ impl Weakness for Honest {
 }
 
 conformance::streams!(honest, Flawed<Honest>, commit_groups, transactions);
+conformance::commit_workers!(honest_workers, Flawed<Honest>);
 
 macro_rules! weaknesses {
     ($($name:ident: $flaw:ident fails $property:ident, $sentence:literal;)+) => {
@@ -557,4 +566,18 @@ weaknesses! {
     shows_a_part_of_a_unit: RecordsAUnitApart fails unit_atomic, "unit-atomic";
     repeats_what_a_dropped_unit_appended: RecordsAUnitApart fails unit_once, "unit-atomic";
     loses_what_a_dropped_unit_appended: RecordsAUnitLate fails unit_once, "unit-atomic";
+    skips_a_workers_first_record: SkipsTheFirstRecord fails commit_worker_order, "worker-order";
+    begins_at_the_end_for_a_worker: BeginsAtTheEnd fails commit_worker_order, "worker-order";
+    forgets_a_workers_commits: ForgetsCommits fails commit_worker_order, "worker-order";
+    commits_a_workers_unfinished_record: CommitsOneTooHigh fails commit_worker_progress, "worker-settle";
+    commits_a_workers_record_too_few: CommitsOneTooLow fails commit_worker_progress, "worker-settle";
+    pauses_nothing: PausesNothing fails commit_worker_held_up, "worker-bounded";
+    keeps_a_workers_place: NeverLeaves fails commit_worker_stop, "worker-stop";
+    forgets_a_workers_commits_at_a_stop: ForgetsCommits fails commit_worker_stop, "worker-stop";
+    moves_a_workers_partitions_at_once: MovesAtOnce fails commit_worker_moves, "worker-rebalance";
+    hands_no_partition_of_a_worker_over: HandsNothingOver fails commit_worker_moves, "worker-rebalance";
+    shares_partitions_among_workers: SharesPartitions fails commit_worker_churn, "worker-rebalance";
+    forgets_a_workers_name: ForgetsNames fails commit_worker_settings, "worker-settings";
+    hides_what_is_trimmed_from_a_worker: ForgetsWhatIsTrimmed fails commit_worker_trimmed, "commit-trimmed";
+    hides_a_lost_stream_from_a_worker: HidesALostStream fails commit_worker_stream_lost, "commit-group-lost";
 }
