@@ -347,8 +347,12 @@ where
                 self.notice(WorkerNotice::Assigned { partitions: &partitions });
             }
             Fetched::Revoking(partitions) => {
-                lock(&self.progress).moving(&partitions);
-                self.queue.forget(&partitions);
+                let begun = {
+                    let mut progress = lock(&self.progress);
+                    progress.moving(&partitions);
+                    progress.begun(&partitions)
+                };
+                self.queue.forget_rest(&partitions, &begun);
                 self.hand_over(member);
             }
             Fetched::Revoked(partitions) => {
@@ -460,11 +464,10 @@ where
         Ok(())
     }
 
-    /// Hands over the partitions that are to move, once nothing is under way of them.
+    /// Hands over the partitions that are to move, once nothing of them is to be handled here any more.
     fn hand_over(&self, member: &B::Member) {
-        let under_way = self.queue.under_way();
-        let busy = |partition| under_way.iter().any(|position| position.partition() == partition);
-        let ready = lock(&self.progress).to_hand_over(busy);
+        let busy = self.queue.busy();
+        let ready = lock(&self.progress).to_hand_over(|partition| busy.contains(&partition));
         if !ready.is_empty() {
             member.hand_over(&ready);
         }

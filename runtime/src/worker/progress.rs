@@ -97,6 +97,16 @@ impl Progress {
         }
     }
 
+    /// Up to where something of these partitions was handled, whatever before it wasn't.
+    pub(super) fn begun(&self, partitions: &[u32]) -> Positions {
+        let last = |partition: &u32| {
+            let part = self.parts.get(partition)?;
+            let last = part.given.iter().rev().find(|given| given.done)?;
+            Some(Position::new(*partition, last.offset))
+        };
+        partitions.iter().filter_map(last).collect()
+    }
+
     /// The partitions that can be handed over: everything that could be committed is.
     pub(super) fn to_hand_over(&self, is_under_way: impl Fn(u32) -> bool) -> Vec<u32> {
         let ready = |(partition, part): &(&u32, &Part)| {

@@ -8,7 +8,7 @@ use super::lanes::{Lanes, lane_of};
 use crate::broker::lock;
 use crate::capability::Stored;
 use crate::error::Error;
-use crate::stream::Position;
+use crate::stream::{Position, Positions};
 use crate::topic::Stop;
 
 /// What the worker's parts share: deliveries on their way from the reader through the slots to the settler.
@@ -300,6 +300,26 @@ impl Queue {
     /// Removes those that wait of these partitions.
     pub(super) fn forget(&self, partitions: &[u32]) {
         lock(&self.state).lanes.remove(|position| partitions.contains(&position.partition()));
+    }
+
+    /// Removes those that wait of these partitions behind everything that was begun of them, up to a position each. What is
+    /// before that is handled still, so that all of it can be committed.
+    pub(super) fn forget_rest(&self, partitions: &[u32], begun: &Positions) {
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        let mut begun = begun.clone();
+        begun.extend(state.under_way.iter().flatten().chain(&state.done).copied());
+        state.lanes.remove(|position| {
+            let partition = position.partition();
+            partitions.contains(&partition) && begun.get(partition).is_none_or(|begun| begun < position)
+        });
+    }
+
+    /// The partitions of which something waits or is under way.
+    pub(super) fn busy(&self) -> HashSet<u32> {
+        let state = lock(&self.state);
+        let under_way = state.under_way.iter().flatten().copied();
+        state.lanes.positions().chain(under_way).map(Position::partition).collect()
     }
 
     /// Takes nothing more, and returns what waited.
