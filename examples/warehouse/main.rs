@@ -43,8 +43,8 @@ Options:
   --feed FILE            Another GeoJSON feed of the US Geological Survey
   --help                 Prints this
 
-On Kafka the members are processes of their own, and one gets SIGKILL. Each run has streams of its own, named after the
-time, and deletes them at the end.
+On Kafka the members are processes of their own, and one gets SIGKILL, which the servers notice after 45 s. Each run has
+streams of its own, named after the time, and deletes them at the end.
 
 Exit status: 0 when what was written adds up to the file; 1 when not or when something failed, 2 for options that it
 doesn't know.

@@ -1,6 +1,7 @@
 //! Apache Kafka as the harness starts it, seen by the client that the library builds on.
 
 mod groups;
+mod load;
 mod streams;
 
 use std::path::Path;
