@@ -14,7 +14,8 @@ use crate::stream::{Position, Positions, Receipt};
 /// 2. A reader never sees a part of a unit, and none of one that failed.
 /// 3. A unit's commit is held to the sentences of [`CommitGroups`](super::CommitGroups): where one of its partitions isn't the member's any
 ///    longer, the unit fails with `Revoked`, and nothing is recorded.
-/// 4. A client that was replaced by another of the same identity fails with `Fenced`, for good.
+/// 4. The unit of a client that was replaced by another of the same identity fails with `Fenced`, and nothing of it is
+///    recorded. The client's next unit takes the identity back.
 /// 5. A settlement that the backend's groups don't have is refused with `Unsupported`, before anything is sent.
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no transactions",
