@@ -202,15 +202,13 @@ impl<W: Weakness> CommitGroups for Flawed<W> {
     type Member = Member<W>;
 
     async fn ensure_commit_group(client: &Client, group: &GroupAddress, start: &Start) -> Result<bool, BackendError> {
-        match W::FLAW {
-            Flaw::ResetsAGroup => drop(Memory::reset_offsets(&client.memory, group, start).await),
-            Flaw::RecordsTheStartLate if *start == Start::Latest => {
-                if Memory::committed(&client.memory, group).await.is_err() {
-                    locked(&client.shared).late.push(group.name().clone());
-                    return Ok(true);
-                }
-            }
-            _ => {}
+        if W::FLAW == Flaw::ResetsAGroup {
+            drop(Memory::reset_offsets(&client.memory, group, start).await);
+        }
+        let is_late = W::FLAW == Flaw::RecordsTheStartLate && *start == Start::Latest;
+        if is_late && Memory::committed(&client.memory, group).await.is_err() {
+            locked(&client.shared).late.push(group.name().clone());
+            return Ok(true);
         }
         let recorded = Memory::ensure_commit_group(&client.memory, group, start).await?;
         Ok(recorded || W::FLAW == Flaw::SaysItRecorded)
