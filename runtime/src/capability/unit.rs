@@ -10,7 +10,7 @@ use crate::stream::{Position, Positions, Receipt};
 ///
 /// 1. [`record`](Self::record) returns when all of the unit is recorded, with a receipt for each append in order. It fails
 ///    as a whole: with `NotApplied` nothing of it is there; with `Unknown` all of it is, or nothing, and the group's
-///    committed position tells which.
+///    committed position tells which. Readers may see it a moment later.
 /// 2. A reader never sees a part of a unit, and none of one that failed.
 /// 3. A unit's commit is held to the sentences of [`CommitGroups`](super::CommitGroups): where one of its partitions isn't the member's any
 ///    longer, the unit fails with `Revoked`, and nothing is recorded.

@@ -142,7 +142,7 @@ impl<B: Transactions> Unit<B> {
 
     /// Records the unit, and returns a receipt for each append in order. An empty unit does nothing.
     ///
-    /// Readers of the streams see all of it or nothing.
+    /// Readers of the streams see all of it or nothing, on Kafka a moment after this has returned.
     ///
     /// # Errors
     ///
