@@ -1,6 +1,6 @@
 //! The conformance suite on every backend.
 
-pub(crate) mod kafka;
+mod kafka;
 pub(crate) mod servers;
 
 use kafka::{Kafka40, Kafka44, Kafka44Consumer, KafkaServer};

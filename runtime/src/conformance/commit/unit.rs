@@ -27,7 +27,10 @@ impl Rule {
     /// The numbers in the outputs, in order. Kafka shows what a unit recorded a moment after it has returned.
     async fn put_out<S: Streams>(self, outputs: &Outputs<S>) -> Vec<u64> {
         let mut read = self.ok("reading the outputs", outputs.read(Start::Earliest, ALL, Duration::ZERO)).await;
-        while !S::PAUSED {
+        loop {
+            if S::PAUSED {
+                break;
+            }
             let after: Positions = read.iter().map(crate::Delivery::position).collect();
             let more = self.ok("reading the outputs", outputs.read(after, ALL, AWHILE)).await;
             if more.is_empty() {
@@ -191,7 +194,11 @@ pub async fn unit_refused<S: Streams<Backend: CommitGroups + Transactions>>(subj
     RULE.that(failed.is_transient(), &format!("out of reach must be transient, not {failed}"));
     subject.refuse(false).await;
     if failed.outcome() == Outcome::NotApplied {
-        RULE.eventually("in reach again", async || group.committed().await.is_ok()).await;
+        RULE.eventually("in reach again", async || {
+            let read = outputs.read(Start::Earliest, 1, Duration::ZERO).await;
+            read.is_ok() && group.committed().await.is_ok()
+        })
+        .await;
         RULE.same("nothing of it is there", RULE.put_out::<S>(&outputs).await, [1]);
     }
     RULE.eventually("the control: in reach", async || {
