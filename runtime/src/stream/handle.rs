@@ -3,7 +3,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::bound::{BoundGroup, Discipline};
 use super::{AckGroup, BoundStream, CommitGroup, Durability, StreamSettings};
+use crate::address::check_connection_name;
 use crate::broker::{Broker, Host, Place};
 use crate::call::Call;
 use crate::capability::{AckGroups, Backend, BackendError, Capability, CommitGroups, Dedup, Log};
@@ -167,6 +169,16 @@ impl<T: StreamSpec, B: Backend> Stream<T, B> {
 
     pub(crate) fn host(&self) -> &Host {
         &self.broker.inner.host
+    }
+
+    /// Finds or makes what every handle to a group of this name shares.
+    pub(super) fn group(&self, discipline: Discipline, name: &str) -> Result<Arc<BoundGroup>, Error> {
+        let error = |kind| self.error(kind, Operation::Bind);
+        check_connection_name("group", name).map_err(|wrong| error(ErrorKind::Invalid).detail(wrong.to_string()))?;
+        let most = self.broker.limits().groups;
+        self.bound
+            .group(discipline, name, most)
+            .ok_or_else(|| error(ErrorKind::Overloaded).detail(format!("{most} groups are looked up; raise `groups`")))
     }
 
     /// Refuses what a backend chosen at run time lacks.

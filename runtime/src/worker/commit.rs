@@ -10,17 +10,19 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::progress::Progress;
 use super::queue::Queue;
-use super::run::{CancelledWhenDropped, FIRST_AVERAGE, Many, One, measured, problems, start_slots};
+use super::shared::{
+    CancelledWhenDropped, FIRST_AVERAGE, Halt, Many, One, measured, problems, start_after, start_slots,
+};
 use super::slot::Handler;
 use super::{Worker, WorkerNotice};
-use crate::broker::{Tracked, caught, lock};
+use crate::broker::{Tracked, lock};
 use crate::capability::{BackendError, CommitGroups, Fetched, GroupMember, Stored};
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
-use crate::error::{Cause, Error, ErrorKind, HandlerError, Operation};
-use crate::stream::{CommitGroup, Delivery, MemberSettings, Position, Start, Stream};
+use crate::error::{Error, ErrorKind, HandlerError, Operation};
+use crate::stream::{CommitGroup, Delivery, MemberSettings, Stream};
 use crate::telemetry;
-use crate::topic::{Backoff, Ended, Ends, Gap, Interruption, Stop, words};
+use crate::topic::{Backoff, Ended, Ends, Interruption, Stop};
 
 /// A read waits at most so long, since one without end couldn't be told from one that hangs.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -44,9 +46,9 @@ where
     ///
     /// `Callback` or `Panicked` of the gap callback, `Overloaded` when too many keys are paused, or what makes another
     /// attempt pointless: `Invalid` with every setting out of its bounds, `Unsupported`, `Conflict` where the member's
-    /// name is another's, `Revoked` where another has taken it since, and `Absent` where the group isn't there at first and this broker hasn't
-    /// [ensured](crate::CommitGroup::ensure) it. A server that is out of reach or refuses is tried again for ever:
-    /// [`on_notice`](Self::on_notice) tells each attempt.
+    /// name is another's, `Revoked` where another has taken it since, and `Absent` where the group isn't there at first and
+    /// this broker hasn't [ensured](crate::CommitGroup::ensure) it. A server that is out of reach or refuses is tried again
+    /// for ever: [`on_notice`](Self::on_notice) tells each attempt.
     ///
     /// # Cancel safety
     ///
@@ -140,7 +142,7 @@ where
                     (was_ready, vanished) = (true, false);
                     self.notice(WorkerNotice::Ready);
                     if let Some(interruption) = interruption.take()
-                        && let Some(ended) = self.tell(interruption.over(), &mut ends).await?
+                        && let Some(ended) = self.worker.tell_gap(&self.stream, interruption.over(), &mut ends).await?
                     {
                         break ended;
                     }
@@ -169,10 +171,8 @@ where
             if member.is_some() && kind == ErrorKind::Absent {
                 member = None;
                 self.lost();
-                if kind == ErrorKind::Absent {
-                    // A stream that is made anew may have other records where these stood.
-                    lock(&self.progress).forget(self.queue.not_settled());
-                }
+                // A stream that is made anew may have other records where these stood.
+                lock(&self.progress).forget(self.queue.not_settled());
             }
             // Rights are often granted later. Whoever took this one's name would lose it again, and so on for ever.
             let hopeless = !error.is_transient() && kind != ErrorKind::Forbidden;
@@ -181,27 +181,8 @@ where
                 self.drain(member, Instant::now()).await;
                 return Err(error);
             }
-            let is_absent = kind == ErrorKind::Absent;
-            vanished |= is_absent;
-            let cause = if is_absent { Cause::Vanished } else { Cause::Disconnected };
-            match &mut interruption {
-                Some(interruption) => {
-                    interruption.attempts = interruption.attempts.saturating_add(1);
-                    if is_absent {
-                        interruption.cause = cause;
-                    }
-                    self.notice(WorkerNotice::Failed { error: &error, attempts: interruption.attempts });
-                }
-                none => {
-                    let begun = none.insert(Interruption::new(cause, &error));
-                    if !was_ready {
-                        begun.attempts = 1;
-                        self.notice(WorkerNotice::Failed { error: &error, attempts: 1 });
-                    }
-                }
-            }
-            let attempts = interruption.as_ref().map_or(0, |begun| begun.attempts);
-            telemetry::work_interrupted(self.stream.declaration(), self.system(), &error, attempts);
+            vanished |= kind == ErrorKind::Absent;
+            self.worker.interrupted(&self.stream, &mut interruption, &error, was_ready);
             if let Err(ended) = ends.first(sleep(backoff.wait(host.random()))).await {
                 break ended;
             }
@@ -218,23 +199,7 @@ where
     }
 
     fn notice(&self, notice: WorkerNotice<'_>) {
-        if let Some(notified) = &self.worker.notice {
-            notified(notice);
-        }
-    }
-
-    /// Tells of a gap, and says whether the broker closed meanwhile.
-    async fn tell(&self, gap: Gap, ends: &mut Ends<'_>) -> Result<Option<Ended>, Error> {
-        telemetry::gap(self.stream.declaration(), self.system(), &gap);
-        self.notice(WorkerNotice::Gap(&gap));
-        let Some(callback) = &self.worker.gap else { return Ok(None) };
-        let calling = caught(async { callback(gap, self.worker.state.clone()).await });
-        match ends.unless_closed(self.stream.host().shared().inside(calling)).await {
-            None => Ok(Some(Ended::Closed)),
-            Some(Ok(Ok(()))) => Ok(None),
-            Some(Ok(Err(failed))) => Err(self.error(ErrorKind::Callback).source_of(failed.into_inner())),
-            Some(Err(panic)) => Err(self.error(ErrorKind::Panicked).detail(words(&*panic))),
-        }
+        self.worker.tell(notice);
     }
 
     fn error(&self, kind: ErrorKind) -> Error {
@@ -272,18 +237,8 @@ where
     /// Records the group, at the highest position up to which everything is known to be committed.
     async fn make_group(&self) -> Result<bool, Error> {
         let (client, group) = (self.stream.client(), &self.worker.group.bound);
-        let mut known = lock(&self.progress).known();
-        let mut start = group.start();
-        if !known.is_empty() {
-            // A stream that was made anew may not have got there yet. Never at the end.
-            let latest = self.operate(B::start(client, &self.stream.bound.address, &Start::Latest)).await?;
-            let beyond = |at: &Position| latest.get(at.partition()).is_none_or(|latest| latest.offset() < at.offset());
-            let beyond: Vec<_> = known.iter().filter(beyond).collect();
-            for position in beyond {
-                known.remove(position.partition());
-            }
-            start = if known.is_empty() { Start::Earliest } else { Start::After(known) };
-        }
+        let known = lock(&self.progress).known();
+        let start = start_after(&self.stream, known, group.start()).await?;
         self.operate(B::ensure_commit_group(client, &group.address, &start)).await
     }
 
@@ -385,11 +340,7 @@ where
 
     /// Waits for room, while what else the member is told is taken in, and says for how many records.
     async fn room(&self, member: &B::Member) -> Result<usize, Error> {
-        let settings = &self.worker.settings;
-        let mut room = pin!(
-            self.queue
-                .room(|records, bytes| records <= settings.read_ahead / 2 && bytes <= settings.read_ahead_bytes / 2)
-        );
+        let mut room = pin!(self.worker.wait_for_room(&self.queue));
         let mut paused = Vec::new();
         loop {
             let asks = !paused.is_empty();
@@ -420,10 +371,7 @@ where
             paused.retain(|partition| !held_up.contains(partition));
             member.pause(&paused, false);
         }
-        let (records, bytes) = self.queue.waiting();
-        let by_bytes = settings.read_ahead_bytes.saturating_sub(bytes) / (*lock(&self.average)).max(1);
-        let most = settings.read_ahead.saturating_sub(records).min(self.stream.broker().limits().read_records);
-        Ok(by_bytes.clamp(1, most.max(1)))
+        Ok(self.worker.room(&self.queue, &self.average, self.stream.broker().limits().read_records))
     }
 
     /// Commits what was handled, all that there is each time, until the handlers have ended.
@@ -510,10 +458,4 @@ where
         // One that blocks its thread can't be dropped.
         let _ = timeout(GIVE_UP, self.queue.ended()).await;
     }
-}
-
-/// Why a session isn't continued.
-enum Halt {
-    Interrupted(Error),
-    Failed(Error),
 }

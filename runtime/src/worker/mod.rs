@@ -8,6 +8,7 @@ mod progress;
 mod queue;
 mod run;
 mod settings;
+mod shared;
 mod slot;
 #[cfg(test)]
 mod tests;

@@ -9,16 +9,19 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::queue::Queue;
-use super::slot::{Handler, Slot};
+use super::shared::{
+    CancelledWhenDropped, FIRST_AVERAGE, Halt, Many, One, measured, problems, start_after, start_slots,
+};
+use super::slot::Handler;
 use super::{Worker, WorkerNotice};
-use crate::broker::{Tracked, caught, lock};
-use crate::capability::{AckGroups, Backend, BackendError, Stored, Taken};
+use crate::broker::{Tracked, lock};
+use crate::capability::{AckGroups, BackendError, Stored, Taken};
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
-use crate::error::{Cause, Error, ErrorKind, HandlerError, Operation};
-use crate::stream::{Delivery, Position, Positions, Start, Stream};
+use crate::error::{Error, ErrorKind, HandlerError, Operation};
+use crate::stream::{Delivery, Position, Positions, Stream};
 use crate::telemetry;
-use crate::topic::{Backoff, Ended, Ends, Gap, Interruption, Stop, words};
+use crate::topic::{Backoff, Ended, Ends, Interruption, Stop};
 
 /// Entries of one page of the worker's own history.
 const PAGE: usize = 256;
@@ -111,117 +114,6 @@ where
     }
 }
 
-/// What is wrong with a worker's settings.
-pub(super) fn problems<T: StreamSpec, B: Backend, S, G>(worker: &Worker<T, B, S, G>) -> Vec<String> {
-    let mut problems = worker.settings.problems();
-    if worker.gap_dropped {
-        problems
-            .push("`with` was called after `on_gap`, whose callback is gone with the state; call it before".to_owned());
-    }
-    problems
-}
-
-/// Starts the tasks that handle what is put into the queue.
-pub(super) fn start_slots<T, B, S, G, H>(worker: &Worker<T, B, S, G>, stream: &Stream<T, B>, handler: H) -> Arc<Queue>
-where
-    T: StreamSpec + Send + 'static,
-    T::Codec: Decode<T>,
-    B: Backend,
-    H: Handler<T>,
-{
-    let settings = &worker.settings;
-    let queue = Arc::new(Queue::new(settings.concurrency, settings.read_ahead, worker.stop.clone()));
-    let handler = Arc::new(handler);
-    for index in 0..settings.concurrency {
-        let slot = Slot {
-            stream: stream.clone(),
-            queue: queue.clone(),
-            handler: handler.clone(),
-            notice: worker.notice.clone(),
-            deadline: settings.deadline,
-            paused_keys: settings.paused_keys,
-            index,
-        };
-        stream.host().spawn("worker's handler", stream.host().shared().inside(slot.run()));
-    }
-    queue
-}
-
-pub(super) struct CancelledWhenDropped(pub(super) Arc<Queue>);
-
-impl Drop for CancelledWhenDropped {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
-}
-
-pub(super) struct One<H, S> {
-    pub(super) handler: H,
-    pub(super) state: S,
-}
-
-impl<T, S, H, Handling> Handler<T> for One<H, S>
-where
-    T: StreamSpec,
-    S: Clone + Send + Sync + 'static,
-    H: Fn(Delivery<T>, S) -> Handling + Send + Sync + 'static,
-    Handling: Future<Output = Result<(), HandlerError>> + Send + 'static,
-{
-    type Handling = Handling;
-
-    fn most(&self) -> usize {
-        1
-    }
-
-    fn handle(&self, deliveries: &mut Vec<Delivery<T>>) -> Handling {
-        let delivery = deliveries.pop().expect("a handler is called with a delivery");
-        (self.handler)(delivery, self.state.clone())
-    }
-}
-
-pub(super) struct Many<H, S> {
-    pub(super) handler: H,
-    pub(super) state: S,
-    pub(super) max: usize,
-}
-
-impl<H, S> Many<H, S> {
-    pub(super) fn problem(&self) -> Option<String> {
-        let max = self.max;
-        (!(1..=65_536).contains(&max)).then(|| format!("batches of {max}; give 1 to 65536"))
-    }
-}
-
-impl<T, S, H, Handling> Handler<T> for Many<H, S>
-where
-    T: StreamSpec,
-    S: Clone + Send + Sync + 'static,
-    H: Fn(Vec<Delivery<T>>, S) -> Handling + Send + Sync + 'static,
-    Handling: Future<Output = Result<(), HandlerError>> + Send + 'static,
-{
-    type Handling = Handling;
-
-    fn most(&self) -> usize {
-        self.max
-    }
-
-    fn handle(&self, deliveries: &mut Vec<Delivery<T>>) -> Handling {
-        (self.handler)(std::mem::take(deliveries), self.state.clone())
-    }
-}
-
-/// What a record is taken to have before any was read.
-pub(super) const FIRST_AVERAGE: usize = 8 << 10;
-
-/// Learns how many bytes a record has.
-pub(super) fn measured(average: &Mutex<usize>, records: &[Stored]) {
-    if !records.is_empty() {
-        let bytes: usize = records.iter().map(|stored| stored.record.data.len()).sum();
-        let mut average = lock(average);
-        *average = usize::midpoint(*average, bytes / records.len());
-    }
-}
-
 struct Run<T: StreamSpec, B: AckGroups, S> {
     worker: Worker<T, B, S>,
     stream: Stream<T, B>,
@@ -234,12 +126,6 @@ struct Run<T: StreamSpec, B: AckGroups, S> {
     progress: AtomicBool,
     /// Whether entries are asked for that were delivered before.
     redelivering: AtomicBool,
-}
-
-/// Why a session isn't continued.
-enum Halt {
-    Interrupted(Error),
-    Failed(Error),
 }
 
 impl<T, B, S> Run<T, B, S>
@@ -274,7 +160,7 @@ where
                     vanished = false;
                     self.notice(WorkerNotice::Ready);
                     if let Some(interruption) = interruption.take()
-                        && let Some(ended) = self.tell(interruption.over(), &mut ends).await?
+                        && let Some(ended) = self.worker.tell_gap(&self.stream, interruption.over(), &mut ends).await?
                     {
                         break ended;
                     }
@@ -315,30 +201,11 @@ where
             if hopeless || never_there {
                 return Err(error);
             }
-            let is_absent = kind == ErrorKind::Absent;
-            let cause = if is_absent { Cause::Vanished } else { Cause::Disconnected };
-            if is_absent && !vanished {
+            if kind == ErrorKind::Absent && !vanished {
                 vanished = true;
                 self.queue.vanished();
             }
-            match &mut interruption {
-                Some(interruption) => {
-                    interruption.attempts = interruption.attempts.saturating_add(1);
-                    if is_absent {
-                        interruption.cause = cause;
-                    }
-                    self.notice(WorkerNotice::Failed { error: &error, attempts: interruption.attempts });
-                }
-                none => {
-                    let begun = none.insert(Interruption::new(cause, &error));
-                    if !was_ready {
-                        begun.attempts = 1;
-                        self.notice(WorkerNotice::Failed { error: &error, attempts: 1 });
-                    }
-                }
-            }
-            let attempts = interruption.as_ref().map_or(0, |begun| begun.attempts);
-            telemetry::work_interrupted(self.stream.declaration(), self.system(), &error, attempts);
+            self.worker.interrupted(&self.stream, &mut interruption, &error, was_ready);
             self.queue.settle_again();
             if let Err(ended) = ends.first(sleep(backoff.wait(host.random()))).await {
                 break ended;
@@ -356,23 +223,7 @@ where
     }
 
     fn notice(&self, notice: WorkerNotice<'_>) {
-        if let Some(notified) = &self.worker.notice {
-            notified(notice);
-        }
-    }
-
-    /// Tells of a gap, and says whether the broker closed meanwhile.
-    async fn tell(&self, gap: Gap, ends: &mut Ends<'_>) -> Result<Option<Ended>, Error> {
-        telemetry::gap(self.stream.declaration(), self.system(), &gap);
-        self.notice(WorkerNotice::Gap(&gap));
-        let Some(callback) = &self.worker.gap else { return Ok(None) };
-        let calling = caught(async { callback(gap, self.worker.state.clone()).await });
-        match ends.unless_closed(self.stream.host().shared().inside(calling)).await {
-            None => Ok(Some(Ended::Closed)),
-            Some(Ok(Ok(()))) => Ok(None),
-            Some(Ok(Err(failed))) => Err(self.error(ErrorKind::Callback).source_of(failed.into_inner())),
-            Some(Err(panic)) => Err(self.error(ErrorKind::Panicked).detail(words(&*panic))),
-        }
+        self.worker.tell(notice);
     }
 
     fn error(&self, kind: ErrorKind) -> Error {
@@ -448,19 +299,8 @@ where
 
     /// Makes the group, at the highest position up to which everything is known to be acknowledged.
     async fn make_group(&self) -> Result<bool, Error> {
-        let mut settled = lock(&self.settled).clone();
-        let mut start = self.worker.group.bound.start();
-        if !settled.is_empty() {
-            // A stream that was made anew, by a clock that went back perhaps, may not have got there yet. Never at the end.
-            let client = self.stream.client();
-            let latest = self.operate(B::start(client, &self.stream.bound.address, &Start::Latest)).await?;
-            let beyond = |at: &Position| latest.get(at.partition()).is_none_or(|latest| latest.offset() < at.offset());
-            let beyond: Vec<_> = settled.iter().filter(beyond).collect();
-            for position in beyond {
-                settled.remove(position.partition());
-            }
-            start = if settled.is_empty() { Start::Earliest } else { Start::After(settled) };
-        }
+        let settled = lock(&self.settled).clone();
+        let start = start_after(&self.stream, settled, self.worker.group.bound.start()).await?;
         self.worker.group.ensure_at(&start, Operation::Work).await
     }
 
@@ -568,14 +408,8 @@ where
 
     /// Waits for room, and says for how many records.
     async fn room(&self) -> usize {
-        let settings = &self.worker.settings;
-        self.queue
-            .room(|records, bytes| records <= settings.read_ahead / 2 && bytes <= settings.read_ahead_bytes / 2)
-            .await;
-        let (records, bytes) = self.queue.waiting();
-        let by_bytes = settings.read_ahead_bytes.saturating_sub(bytes) / (*lock(&self.average)).max(1);
-        let most = settings.read_ahead.saturating_sub(records).min(self.stream.broker().limits().read_records);
-        by_bytes.clamp(1, most.max(1))
+        self.worker.wait_for_room(&self.queue).await;
+        self.worker.room(&self.queue, &self.average, self.stream.broker().limits().read_records)
     }
 
     fn measure(&self, records: &[Stored]) {

@@ -29,13 +29,7 @@ pub struct AckGroup<T: StreamSpec, B: Backend> {
 
 impl<T: StreamSpec, B: AckGroups> AckGroup<T, B> {
     pub(super) fn new(stream: &Stream<T, B>, name: &str) -> Result<Self, Error> {
-        let error = |kind| stream.error(kind, Operation::Bind);
-        check_connection_name("group", name).map_err(|wrong| error(ErrorKind::Invalid).detail(wrong.to_string()))?;
-        let most = stream.broker.limits().groups;
-        let bound = stream.bound.group(Discipline::Ack, name, most).ok_or_else(|| {
-            error(ErrorKind::Overloaded).detail(format!("{most} groups are looked up; raise `groups`"))
-        })?;
-        Ok(Self { stream: stream.clone(), bound })
+        Ok(Self { stream: stream.clone(), bound: stream.group(Discipline::Ack, name)? })
     }
 
     /// Creates the group where the stream exists, and says whether it did. A group that is there stays where it is.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use super::bound::{BoundGroup, Discipline};
 use super::{Lag, MemberSettings, Positions, Start, Stream, StreamSettings};
-use crate::address::check_connection_name;
 use crate::call::Call;
 use crate::capability::{Backend, CommitGroups};
 use crate::declaration::StreamSpec;
@@ -27,13 +26,7 @@ pub struct CommitGroup<T: StreamSpec, B: Backend> {
 
 impl<T: StreamSpec, B: CommitGroups> CommitGroup<T, B> {
     pub(super) fn new(stream: &Stream<T, B>, name: &str) -> Result<Self, Error> {
-        let error = |kind| stream.error(kind, Operation::Bind);
-        check_connection_name("group", name).map_err(|wrong| error(ErrorKind::Invalid).detail(wrong.to_string()))?;
-        let most = stream.broker.limits().groups;
-        let bound = stream.bound.group(Discipline::Commit, name, most).ok_or_else(|| {
-            error(ErrorKind::Overloaded).detail(format!("{most} groups are looked up; raise `groups`"))
-        })?;
-        Ok(Self { stream: stream.clone(), bound })
+        Ok(Self { stream: stream.clone(), bound: stream.group(Discipline::Commit, name)? })
     }
 
     /// Creates the group's stream: the stream's own [`ensure`](Stream::ensure).
