@@ -109,6 +109,8 @@ pub enum ErrorKind {
     },
     /// The stream can take no more records: its ids are used up. Permanent.
     Exhausted,
+    /// A record was handed out as often as its durable allows and never settled; [`Error::position`] is where it stands.
+    Undelivered,
     /// The partitions belong to another member of the group, or the member's place does. Permanent.
     Revoked,
     /// Another producer of the same identity has taken over. Permanent.
@@ -144,6 +146,7 @@ impl ErrorKind {
             Self::Conflict => "conflict",
             Self::Trimmed { .. } => "trimmed",
             Self::Exhausted => "exhausted",
+            Self::Undelivered => "undelivered",
             Self::Revoked => "revoked",
             Self::Fenced => "fenced",
             Self::Malformed => "malformed",
@@ -238,6 +241,7 @@ struct Inner {
     outcome: Outcome,
     detail: Option<Box<str>>,
     first_left: Option<Position>,
+    position: Option<Position>,
     source: Option<BoxError>,
 }
 
@@ -251,6 +255,7 @@ impl Error {
             outcome: Outcome::NotApplied,
             detail: None,
             first_left: None,
+            position: None,
             source: None,
         })
     }
@@ -298,6 +303,10 @@ impl Error {
 
     pub(crate) fn first_left_at(self, first: Position) -> Self {
         self.with(|inner| inner.first_left = Some(first))
+    }
+
+    pub(crate) fn at(self, position: Position) -> Self {
+        self.with(|inner| inner.position = Some(position))
     }
 
     pub(crate) fn source_of(self, source: impl Into<BoxError>) -> Self {
@@ -367,6 +376,12 @@ impl Error {
         self.inner.first_left
     }
 
+    /// Returns where the record stands that it is about, where the kind is [`ErrorKind::Undelivered`].
+    #[must_use]
+    pub fn position(&self) -> Option<Position> {
+        self.inner.position
+    }
+
     /// Says whether the same call can succeed later without a change.
     ///
     /// It doesn't say that a retry is safe: see [`outcome`](Self::outcome). A publish with an unknown outcome that is
@@ -420,6 +435,9 @@ impl fmt::Display for Error {
                 f.write_str("records may have been removed before they were read")?;
             }
             ErrorKind::Exhausted => f.write_str("the stream's ids are used up")?,
+            ErrorKind::Undelivered => {
+                f.write_str("a record was handed out as often as it may be, and never settled")?;
+            }
             ErrorKind::Revoked => f.write_str("another member of the group has taken over")?,
             ErrorKind::Fenced => f.write_str("another producer of the same identity has taken over")?,
             ErrorKind::Malformed => f.write_str("a message didn't decode")?,
@@ -431,6 +449,9 @@ impl fmt::Display for Error {
         }
         if let Some(first) = inner.first_left {
             write!(f, "; the first left is `{first}`")?;
+        }
+        if let Some(position) = inner.position {
+            write!(f, "; it stands at `{position}`")?;
         }
         if inner.outcome == Outcome::Unknown {
             f.write_str("; it may have happened")?;

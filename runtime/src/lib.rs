@@ -87,9 +87,10 @@ pub use declaration::{Carrier, Declaration, Kind, SelfKeyed, StreamKeyed, Stream
 pub use error::{BoxError, Cause, Error, ErrorKind, HandlerError, Operation, Outcome};
 pub use key::TopicKey;
 pub use stream::{
-    AckGroup, Append, AppendEntry, AppendKeyed, Claimed, CommitGroup, Consumer, Delivery, Depth, Durability, Headers,
-    KeyedStream, Lag, Member, MemberSettings, MemberTail, MessageId, PendingEntry, Poison, Position, PositionError,
-    Positions, Reader, Receipt, Start, Stream, StreamSettings, Tail, Unit,
+    AckGroup, Append, AppendEntry, AppendKeyed, Claimed, CommitGroup, Consumer, Cursor, Delivery, Depth, Durability,
+    Durable, DurableInfo, DurableOwner, DurableSettings, Headers, InFlight, KeyedStream, Lag, Member, MemberSettings,
+    MemberTail, MessageId, PendingEntry, Poison, Position, PositionError, Positions, Reader, Receipt, Start, Stream,
+    StreamSettings, Tail, Unit,
 };
 pub use tidings_macros::{TopicKey, stream_spec, topic};
 pub use topic::{

@@ -238,6 +238,13 @@ pub(crate) fn trimmed(declaration: Declaration, system: &'static str, after: Opt
     );
 }
 
+pub(crate) fn undelivered(declaration: Declaration, system: &'static str, position: Position) {
+    event!(
+        ERROR, declaration, system, "receive", { "tidings.position" = %position },
+        "a record was handed out as often as its durable allows, and never settled"
+    );
+}
+
 pub(crate) fn work_interrupted(declaration: Declaration, system: &'static str, failed: &Error, attempts: u32) {
     event!(
         WARN, declaration, system, "work", { "error.type" = failed.kind().word(), reason = failed.reason(), "tidings.attempts" = attempts },

@@ -10,4 +10,4 @@ mod segments;
 pub use name::NameError;
 pub use namespace::Namespace;
 
-pub(crate) use name::{check_connection_name, check_declaration};
+pub(crate) use name::{check_connection_name, check_declaration, is_word};

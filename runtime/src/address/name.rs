@@ -68,7 +68,7 @@ pub(crate) fn check_connection_name(what: &'static str, name: &str) -> Result<()
 }
 
 /// Says whether a text has 1 to `most` bytes, the first in `[a-z0-9]` and the others there or in `more`.
-pub(super) fn is_word(text: &str, most: usize, more: &[u8]) -> bool {
+pub(crate) fn is_word(text: &str, most: usize, more: &[u8]) -> bool {
     let stands = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let mut bytes = text.bytes();
     text.len() <= most && bytes.next().is_some_and(stands) && bytes.all(|byte| stands(byte) || more.contains(&byte))

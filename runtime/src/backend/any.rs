@@ -11,13 +11,14 @@ use super::Memory;
 #[cfg(feature = "redis")]
 use super::{Redis, RedisCluster};
 use crate::capability::{
-    AckGroups, Backend, BackendError, Capability, Checked, CommitGroups, Cursors, Dedup, Feed, Fetched, GroupAddress,
-    GroupMember, Host, InboxMarks, Log, Outgoing, PatternPubSub, PubSub, Read, Record, Stored, StreamAddress, Taken,
-    Tombstones, Transactions, Unit, Unsubscribe, Wanted,
+    AckGroups, Backend, BackendError, BoundDurable, Capability, Checked, CommitGroups, Cursors, Dedup, Feed, Fetched,
+    GroupAddress, GroupMember, Host, InboxMarks, Log, Outgoing, PatternPubSub, PubSub, Pulled, Read, Record, Stored,
+    StreamAddress, Taken, Ticket, Tombstones, Transactions, Unit, Unsubscribe, Verdict, Wanted,
 };
 use crate::error::{Error, ErrorKind, Operation, Outcome};
 use crate::stream::{
-    Depth, Durability, Lag, MemberSettings, PendingEntry, Position, Positions, Receipt, Start, StreamSettings,
+    Depth, Durability, DurableInfo, DurableSettings, Lag, MemberSettings, PendingEntry, Position, Positions, Receipt,
+    Start, StreamSettings,
 };
 
 /// A backend that is chosen at run time, by a URL.
@@ -46,6 +47,9 @@ pub struct AnySubscription(Any<Subscription<Memory>, Subscription<RedisOr>, Subs
 
 /// A member of a commit group of an [`AnyBackend`].
 pub struct AnyMember(Any<Member<Memory>, Infallible, Infallible, Member<KafkaOr>>);
+
+/// A handle to a durable of an [`AnyBackend`].
+pub struct AnyDurable(<Memory as Cursors>::Durable);
 
 type Client<B> = <B as Backend>::Client;
 type Subscription<B> = <B as PubSub>::Subscription;
@@ -252,7 +256,8 @@ fn has<M, R, C, K>(any: &Any<M, R, C, K>, capability: Capability) -> bool {
         Capability::PubSub | Capability::AckGroups | Capability::Dedup => !matches!(any, Any::Kafka(_)),
         Capability::PatternPubSub => matches!(any, Any::Memory(_) | Any::Redis(_)),
         Capability::CommitGroups | Capability::Transactions => matches!(any, Any::Memory(_) | Any::Kafka(_)),
-        Capability::Cursors | Capability::InboxMarks => false,
+        Capability::Cursors => matches!(any, Any::Memory(_)),
+        Capability::InboxMarks => false,
     }
 }
 
@@ -425,6 +430,19 @@ macro_rules! delegated_but_by_redis {
     };
 }
 
+macro_rules! delegated_to_memory {
+    ($capability:ident: $($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
+        $(
+            async fn $name(client: &AnyClient, $($argument: $type),*) -> Result<$answer, BackendError> {
+                match &client.0 {
+                    Any::Memory(inner) => Memory::$name(inner, $($argument),*).await,
+                    _ => Err(unsupported(Capability::$capability)),
+                }
+            }
+        )+
+    };
+}
+
 impl Log for AnyBackend {
     fn admits(client: &AnyClient, stream: &StreamAddress, durability: Durability) -> Result<(), String> {
         on!(&client.0, It, inner => It::admits(inner, stream, durability))
@@ -584,8 +602,36 @@ impl Transactions for AnyBackend {
 
 impl Tombstones for AnyBackend {}
 
-// These have no operations yet; what requires them is refused when it is bound.
-impl Cursors for AnyBackend {}
+impl Cursors for AnyBackend {
+    type Durable = AnyDurable;
+
+    async fn bind_durable(client: &AnyClient, durable: &GroupAddress) -> Result<AnyDurable, BackendError> {
+        match &client.0 {
+            Any::Memory(inner) => Ok(AnyDurable(Memory::bind_durable(inner, durable).await?)),
+            _ => Err(unsupported(Capability::Cursors)),
+        }
+    }
+
+    delegated_to_memory! {
+        Cursors:
+        ensure_durable(durable: &GroupAddress, settings: &DurableSettings) -> bool;
+        update_durable(durable: &GroupAddress, settings: &DurableSettings) -> ();
+        delete_durable(durable: &GroupAddress) -> bool;
+        inspect_durable(durable: &GroupAddress) -> DurableInfo;
+    }
+}
+
+impl BoundDurable for AnyDurable {
+    async fn pull(&self, max: usize, wait: Duration) -> Result<Vec<Pulled>, BackendError> {
+        self.0.pull(max, wait).await
+    }
+
+    async fn settle(&self, settlements: Vec<(Ticket, Verdict)>) -> Vec<Result<(), BackendError>> {
+        self.0.settle(settlements).await
+    }
+}
+
+// It has no operations yet; what requires it is refused when it is bound.
 impl InboxMarks for AnyBackend {}
 
 #[cfg(test)]
@@ -593,7 +639,7 @@ mod tests {
     use super::*;
     use crate::{Broker, Config, Namespace, stream_spec, topic};
 
-    #[stream_spec(name = "any.units", version = 1, requires(ack_groups, inbox_marks, cursors), crate = crate)]
+    #[stream_spec(name = "any.units", version = 1, requires(ack_groups, inbox_marks, transactions), crate = crate)]
     #[derive(serde::Serialize, serde::Deserialize)]
     struct Unit;
 

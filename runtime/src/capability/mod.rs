@@ -5,6 +5,7 @@
 //! holds an implementation to them.
 
 mod commit;
+mod cursor;
 mod stream;
 mod unit;
 
@@ -19,7 +20,8 @@ use crate::error::{BoxError, ErrorKind, Outcome};
 pub use crate::stream::{GroupAddress, Origin, Record, StreamAddress, partition_of};
 pub use crate::topic::{Feed, FeedEnded};
 pub use commit::{CommitGroups, Fetched, GroupMember};
-pub use stream::{AckGroups, Cursors, Dedup, InboxMarks, Log, Read, Stored, Taken, Tombstones};
+pub use cursor::{BoundDurable, Cursors, Pulled, Ticket, Verdict};
+pub use stream::{AckGroups, Dedup, InboxMarks, Log, Read, Stored, Taken, Tombstones};
 pub use unit::{Settlement, Transactions, Unit};
 
 /// An adapter to one messaging system: its settings, shared by the brokers that use the same value.

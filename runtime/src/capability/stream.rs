@@ -288,15 +288,6 @@ macro_rules! declared {
 }
 
 declared! {
-    /// Durable cursors with one delivery in flight.
-    Cursors: Log,
-    "the backend `{Self}` has no cursors",
-    "this backend has no durable with one delivery in flight",
-    "use an ack group (`requires(ack_groups)`) where the backend has one",
-    "in generic code add the bound `B: tidings::capability::Cursors`"
-}
-
-declared! {
     /// Marks of handled messages in the same unit.
     InboxMarks: super::Transactions,
     "the backend `{Self}` keeps no inbox marks",

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::{GroupAddress, Origin, Start, StreamAddress, StreamSettings};
+use super::{DurableSettings, GroupAddress, Origin, Start, StreamAddress, StreamSettings};
 use crate::address::Namespace;
 use crate::broker::lock;
 use crate::codec::Codec;
@@ -25,6 +25,7 @@ type Groups = HashMap<(Discipline, Arc<str>), Arc<BoundGroup>>;
 pub(super) enum Discipline {
     Ack,
     Commit,
+    Durable,
 }
 
 /// A group of a stream: what every handle to it shares.
@@ -33,6 +34,8 @@ pub(crate) struct BoundGroup {
     pub(crate) address: Arc<GroupAddress>,
     /// Where this broker has ensured the group to start.
     ensured: Mutex<Option<Start>>,
+    /// The same of a durable, with its settings.
+    durable: Mutex<Option<DurableSettings>>,
 }
 
 impl BoundStream {
@@ -68,7 +71,7 @@ impl BoundStream {
             return None;
         }
         let address = Arc::new(GroupAddress::new(self.address.clone(), name));
-        let group = Arc::new(BoundGroup { address, ensured: Mutex::default() });
+        let group = Arc::new(BoundGroup { address, ensured: Mutex::default(), durable: Mutex::default() });
         groups.insert(key, group.clone());
         Some(group)
     }
@@ -85,6 +88,17 @@ impl BoundGroup {
 
     pub(crate) fn is_ensured(&self) -> bool {
         lock(&self.ensured).is_some()
+    }
+
+    /// What this broker has ensured the durable with.
+    #[allow(dead_code)]
+    pub(crate) fn durable(&self) -> Option<DurableSettings> {
+        lock(&self.durable).clone()
+    }
+
+    pub(super) fn remember_durable(&self, settings: Option<DurableSettings>) {
+        *lock(&self.ensured) = settings.as_ref().map(|settings| settings.start.clone());
+        *lock(&self.durable) = settings;
     }
 
     pub(super) fn remember(&self, start: Option<Start>) {

@@ -56,14 +56,7 @@ impl State {
         if self.groups.contains_key(name) {
             return false;
         }
-        let after = self.start(start);
-        let part = |(index, partition): (usize, &Partition)| {
-            let after = position(index, 0).and_then(|start| after.get(start.partition()));
-            let next = after.map_or(0, |after| u64::try_from(after.offset()).unwrap_or(u64::MAX).saturating_add(1));
-            // What is gone can't be handed out, and what isn't there yet is the next.
-            Part { next: next.clamp(partition.first, partition.end()), pending: BTreeMap::new() }
-        };
-        let parts = self.partitions.iter().enumerate().map(part).collect();
+        let parts = self.firsts(start).into_iter().map(|next| Part { next, pending: BTreeMap::new() }).collect();
         self.groups.insert(name.clone(), Group { parts, consumers: BTreeSet::new(), turn: 0, rotation: 0 });
         true
     }
@@ -81,6 +74,7 @@ impl State {
         for (index, partition) in self.partitions.iter_mut().enumerate() {
             let floors = self.groups.values().map(|group| group.parts[index].floor());
             let floors = floors.chain(self.commit_groups.values().map(|group| group.floor(index)));
+            let floors = floors.chain(self.durables.values().map(|durable| durable.floor(index)));
             if let Some(floor) = floors.min() {
                 removed += partition.remove_below(floor);
             }

@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::commit::CommitGroup;
+use super::cursor::Durable;
 use super::group::Group;
 use crate::broker::lock;
 use crate::capability::{BackendError, Read, Record, Stored, partition_of};
@@ -32,6 +33,7 @@ pub(super) struct State {
     pub(super) partitions: Vec<Partition>,
     pub(super) groups: BTreeMap<Arc<str>, Group>,
     pub(super) commit_groups: BTreeMap<Arc<str>, CommitGroup>,
+    pub(super) durables: BTreeMap<Arc<str>, Durable>,
     /// The partition of the next record without a key.
     turn: u32,
     /// The partition that the next read begins with.
@@ -97,6 +99,7 @@ impl Log {
                         .collect(),
                     groups: BTreeMap::new(),
                     commit_groups: BTreeMap::new(),
+                    durables: BTreeMap::new(),
                     turn: 0,
                     rotation: 0,
                     ids: HashMap::new(),
@@ -194,6 +197,18 @@ impl State {
             Start::At(time) => before(&|partition| partition.at(*time)),
             Start::After(positions) => positions.clone(),
         }
+    }
+
+    /// The first offset of each partition that comes after a start.
+    pub(super) fn firsts(&self, start: &Start) -> Vec<u64> {
+        let after = self.start(start);
+        let first = |(index, partition): (usize, &Partition)| {
+            let after = position(index, 0).and_then(|start| after.get(start.partition()));
+            let next = after.map_or(0, |after| u64::try_from(after.offset()).unwrap_or(u64::MAX).saturating_add(1));
+            // What is gone can't be handed out, and what isn't there yet is the next.
+            next.clamp(partition.first, partition.end())
+        };
+        self.partitions.iter().enumerate().map(first).collect()
     }
 
     fn read(&mut self, after: &Positions, max: usize) -> Read {

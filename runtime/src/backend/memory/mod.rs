@@ -1,6 +1,7 @@
 //! Topics and streams within one process.
 
 mod commit;
+mod cursor;
 mod group;
 mod hub;
 mod log;

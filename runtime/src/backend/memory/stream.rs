@@ -12,11 +12,13 @@ use crate::error::ErrorKind;
 use crate::stream::{Depth, Durability, PendingEntry, Position, Positions, Receipt, Start, StreamSettings};
 
 impl MemoryClient {
+    pub(super) fn reachable(&self) -> Result<(), BackendError> {
+        if self.memory.refused.load(Ordering::Acquire) { Err(unavailable()) } else { Ok(()) }
+    }
+
     /// The stream, where the system is in reach.
     pub(super) fn log<'a>(&self, stream: &'a StreamAddress) -> Result<&'a Arc<Kept>, BackendError> {
-        if self.memory.refused.load(Ordering::Acquire) {
-            return Err(unavailable());
-        }
+        self.reachable()?;
         Ok(stream.state(|| lock(&self.memory.logs).entry(stream.text().clone()).or_default().clone()))
     }
 
