@@ -6,6 +6,8 @@ mod kafka;
 mod memory;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+mod routes;
 
 #[cfg(feature = "kafka")]
 pub use self::kafka::{GroupProtocol, Kafka, Sasl};

@@ -6,24 +6,31 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-use super::super::fault::Fault;
-use super::Route;
 use crate::capability::Feed;
 use crate::error::Cause;
 
-#[derive(Debug, Default)]
-pub(super) struct Routes {
+/// What a subscription listens to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Route {
+    Channel(Arc<str>),
+    /// Everything below the prefix.
+    Below(Arc<str>),
+}
+
+/// One connection's subscriptions. A backend's failure is an `F`.
+#[derive(Debug)]
+pub(super) struct Routes<F> {
     next: u64,
     channels: HashMap<Arc<str>, Listened>,
     /// By prefix.
     below: HashMap<Arc<str>, Listened>,
-    holders: BTreeMap<u64, Holder>,
+    holders: BTreeMap<u64, Holder<F>>,
     /// What the task has to look at.
     changed: VecDeque<Route>,
     task: Option<Waker>,
     /// Those who wait until something is unsubscribed.
     leaving: Vec<Waker>,
-    ended: Option<Fault>,
+    ended: Option<F>,
 }
 
 /// One channel or pattern.
@@ -47,11 +54,11 @@ pub(super) enum State {
 
 /// One subscription.
 #[derive(Debug)]
-struct Holder {
+struct Holder<F> {
     routes: Vec<Route>,
     /// How many of them aren't confirmed yet.
     missing: usize,
-    failed: Option<Fault>,
+    failed: Option<F>,
     waker: Option<Waker>,
 }
 
@@ -71,12 +78,27 @@ impl Ended {
     }
 }
 
-impl Routes {
+impl<F> Default for Routes<F> {
+    fn default() -> Self {
+        Self {
+            next: 0,
+            channels: HashMap::new(),
+            below: HashMap::new(),
+            holders: BTreeMap::new(),
+            changed: VecDeque::new(),
+            task: None,
+            leaving: Vec::new(),
+            ended: None,
+        }
+    }
+}
+
+impl<F: Clone> Routes<F> {
     pub(super) fn is_open(&self) -> bool {
         self.ended.is_none()
     }
 
-    pub(super) fn ended(&self) -> Option<&Fault> {
+    pub(super) fn ended(&self) -> Option<&F> {
         self.ended.as_ref()
     }
 
@@ -137,7 +159,7 @@ impl Routes {
         (holder.routes, feeds)
     }
 
-    pub(super) fn poll_ready(&mut self, id: u64, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+    pub(super) fn poll_ready(&mut self, id: u64, cx: &mut Context<'_>) -> Poll<Result<(), F>> {
         let ended = self.ended.clone();
         let Some(holder) = self.holders.get_mut(&id) else {
             // Its feed ended before it was ready: let the receiver say why.
@@ -195,23 +217,23 @@ impl Routes {
     }
 
     /// Says whether nothing is listened to and nothing under way; then the connection ends.
-    pub(super) fn end_if_idle(&mut self) -> bool {
+    pub(super) fn end_if_idle(&mut self, fault: impl FnOnce() -> F) -> bool {
         let mut left = self.channels.values().chain(self.below.values());
         let idle = self.holders.is_empty() && left.all(|listened| listened.state == State::Kept);
         if idle && self.ended.is_none() {
-            self.ended = Some(Fault::unreachable("the connection had nothing left to do"));
+            self.ended = Some(fault());
             self.leaving.drain(..).for_each(Waker::wake);
         }
         idle
     }
 
     /// Says whether everyone has gone before there was a connection; then none is needed.
-    pub(super) fn abandon_if_unwanted(&mut self) -> bool {
+    pub(super) fn abandon_if_unwanted(&mut self, fault: impl FnOnce() -> F) -> bool {
         if self.holders.is_empty() {
             self.channels.clear();
             self.below.clear();
         }
-        self.end_if_idle()
+        self.end_if_idle(fault)
     }
 
     /// Takes note of a set-up's confirmation.
@@ -233,7 +255,7 @@ impl Routes {
     }
 
     /// Takes note that the server refused to subscribe.
-    pub(super) fn refused(&mut self, route: &Route, fault: &Fault) {
+    pub(super) fn refused(&mut self, route: &Route, fault: &F) {
         let Some(listened) = self.listened(route) else { return };
         listened.state = State::Off;
         let ids: Vec<u64> = listened.feeds.iter().map(|(id, _)| *id).collect();
@@ -313,7 +335,7 @@ impl Routes {
     }
 
     /// Ends everything.
-    pub(super) fn end(&mut self, fault: &Fault) -> Ended {
+    pub(super) fn end(&mut self, fault: &F) -> Ended {
         let mut ended = Ended::default();
         if self.ended.is_some() {
             return ended;

@@ -1,11 +1,11 @@
 //! Subscribing: one connection for all subscriptions of a client on one node.
 
-mod routes;
 mod session;
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use super::super::routes::Routes;
 use super::fault::Fault;
 use super::settings::Settings;
 use super::url::Endpoint;
@@ -13,15 +13,7 @@ use crate::broker::lock;
 use crate::capability::{Feed, Host, Unsubscribe};
 use crate::error::{Cause, Outcome};
 
-use routes::Routes;
-
-/// What a subscription listens to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Route {
-    Channel(Arc<str>),
-    /// Everything below the prefix.
-    Below(Arc<str>),
-}
+pub(super) use super::super::routes::Route;
 
 /// The commands of channels, which differ between a server and a cluster.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +40,7 @@ struct Current {
 /// One connection's routes, shared by its task and the subscriptions.
 #[derive(Debug, Default)]
 struct Shared {
-    routes: Mutex<Routes>,
+    routes: Mutex<Routes<Fault>>,
 }
 
 impl Subscriber {

@@ -51,7 +51,7 @@ impl Task {
         let mut connecting = pin!(timeout(limit, Link::connect(&self.settings, &self.endpoint, limit)));
         std::future::poll_fn(|cx| {
             let mut routes = lock(&self.shared.routes);
-            if !routes.is_open() || routes.abandon_if_unwanted() {
+            if !routes.is_open() || routes.abandon_if_unwanted(idle) {
                 return Poll::Ready(Ok(None));
             }
             routes.set_task(cx.waker());
@@ -163,7 +163,7 @@ impl<'a> Session<'a> {
             }
             self.sent.push_back(command);
         }
-        !routes.end_if_idle()
+        !routes.end_if_idle(idle)
     }
 
     /// Asks for a sign of life at every beat, and gives up when there was none since the last.
@@ -276,6 +276,10 @@ impl<'a> Session<'a> {
         }
         Ok(())
     }
+}
+
+fn idle() -> Fault {
+    Fault::unreachable("the connection had nothing left to do")
 }
 
 fn bytes(value: Option<Value>) -> Result<Vec<u8>, Fault> {
