@@ -279,6 +279,20 @@ pub(crate) fn unsettled(
     );
 }
 
+pub(crate) fn retrying(
+    declaration: Declaration,
+    system: &'static str,
+    position: Position,
+    attempt: u32,
+    failed: &Error,
+) {
+    event!(
+        INFO, declaration, system, "work",
+        { "error.type" = failed.kind().word(), reason = failed.reason(), "tidings.position" = %position, "tidings.attempt" = attempt },
+        "a delivery failed and comes again"
+    );
+}
+
 pub(crate) fn lost(declaration: Declaration, system: &'static str, count: usize) {
     event!(
         WARN,

@@ -629,6 +629,10 @@ impl BoundDurable for AnyDurable {
     async fn settle(&self, settlements: Vec<(Ticket, Verdict)>) -> Vec<Result<(), BackendError>> {
         self.0.settle(settlements).await
     }
+
+    async fn release(&self) {
+        self.0.release().await;
+    }
 }
 
 // It has no operations yet; what requires it is refused when it is bound.

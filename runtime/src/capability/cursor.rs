@@ -75,7 +75,8 @@ pub trait Cursors: Log {
 /// 3. [`settle`](Self::settle) answers for each, in that order, once the server has recorded it. It isn't fenced: a
 ///    verdict counts for whatever attempt is under way, and changes nothing where none is.
 /// 4. After an error of the connection the next call goes on. A call of a durable that is gone is `Absent`, at once.
-/// 5. A handle that is dropped settles nothing.
+/// 5. [`release`](Self::release) refuses, without a delay, what came for a dropped pull and nobody took. A handle that is
+///    dropped without settles nothing.
 pub trait BoundDurable: Send + Sync + 'static {
     /// Takes deliveries.
     fn pull(&self, max: usize, wait: Duration) -> impl Future<Output = Result<Vec<Pulled>, BackendError>> + Send;
@@ -83,6 +84,9 @@ pub trait BoundDurable: Send + Sync + 'static {
     /// Settles deliveries of this durable.
     fn settle(&self, settlements: Vec<(Ticket, Verdict)>)
     -> impl Future<Output = Vec<Result<(), BackendError>>> + Send;
+
+    /// Gives back what came and wasn't taken, where the system still answers.
+    fn release(&self) -> impl Future<Output = ()> + Send;
 }
 
 /// What a durable hands out.

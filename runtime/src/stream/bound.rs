@@ -91,7 +91,6 @@ impl BoundGroup {
     }
 
     /// What this broker has ensured the durable with.
-    #[allow(dead_code)]
     pub(crate) fn durable(&self) -> Option<DurableSettings> {
         lock(&self.durable).clone()
     }

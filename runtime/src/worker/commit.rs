@@ -100,7 +100,7 @@ where
         let stream = self.group.stream().clone();
         let name = format!("worker of `{}` of `{}`", self.group.name(), stream.declaration());
         let _entry = stream.host().shared().tracker.enter(Tracked::Callback, name);
-        let queue = start_slots(&self, &stream, handler);
+        let queue = start_slots(&self, &stream, handler, None);
         let _cancelled = CancelledWhenDropped(queue.clone());
         let progress = Mutex::default();
         let average = Mutex::new(FIRST_AVERAGE);

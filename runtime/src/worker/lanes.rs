@@ -26,6 +26,8 @@ pub(super) struct Lanes {
     bytes: usize,
     /// Whether one taker takes all, so that nothing can overtake.
     alone: bool,
+    /// Whether what failed comes back, and what is behind it of its key waits for it.
+    holds: bool,
 }
 
 pub(super) fn lane_of(stored: &Stored) -> Lane {
@@ -40,6 +42,22 @@ fn bytes_of(stored: &Stored) -> usize {
 impl Lanes {
     pub(super) fn new(takers: usize) -> Self {
         Self { alone: takers == 1, ..Self::default() }
+    }
+
+    /// Makes lanes whose keys stay under way when something of them failed, until it is [given again](Self::again) or the
+    /// key is [done](Self::done).
+    pub(super) fn holding() -> Self {
+        Self { holds: true, ..Self::default() }
+    }
+
+    /// Adds a delivery that failed and came back: it is the next of its key.
+    pub(super) fn again(&mut self, stored: Stored) {
+        if let Some(key) = stored.record.key.clone() {
+            self.done(&key);
+        }
+        self.records += 1;
+        self.bytes += bytes_of(&stored);
+        self.ready.push_front(stored);
     }
 
     /// Adds a delivery behind the others, or refuses it where its lane is paused.
@@ -68,7 +86,8 @@ impl Lanes {
                 match self.busy.get_mut(key) {
                     // A batch may hold several of one key, in order.
                     Some(behind)
-                        if !(behind.is_empty() && taken.iter().any(|one| one.record.key.as_ref() == Some(key))) =>
+                        if self.holds
+                            || !(behind.is_empty() && taken.iter().any(|one| one.record.key.as_ref() == Some(key))) =>
                     {
                         behind.push_back(stored);
                         continue;
@@ -92,6 +111,16 @@ impl Lanes {
         for stored in self.busy.remove(key).into_iter().flatten().rev() {
             self.ready.push_front(stored);
         }
+    }
+
+    /// Forgets what waits, and every key but those that are under way.
+    pub(super) fn clear(&mut self, under_way: &HashSet<Bytes>) {
+        self.ready.clear();
+        self.busy.retain(|key, behind| {
+            behind.clear();
+            under_way.contains(key)
+        });
+        (self.records, self.bytes) = (0, 0);
     }
 
     /// Handles nothing more of a lane.
@@ -230,6 +259,24 @@ mod tests {
         assert_eq!(lanes.take_refused().iter().map(|position| position.offset()).collect::<Vec<_>>(), [2, 3, 5]);
         assert_eq!(lanes.take_refused(), []);
         assert_eq!((lanes.records(), lanes.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn what_failed_comes_back_before_what_waits_behind_it() {
+        let mut lanes = Lanes::holding();
+        for (offset, key) in [(1, "a"), (2, "a"), (3, "b"), (4, "a")] {
+            assert!(lanes.push(stored(offset, key)));
+        }
+        // One of each key at most, also in a batch.
+        assert_eq!(take(&mut lanes, 9), [1, 3]);
+        assert_eq!(take(&mut lanes, 9), []);
+        lanes.again(stored(1, "a"));
+        assert_eq!(lanes.records(), 3);
+        assert_eq!(take(&mut lanes, 9), [1]);
+        done(&mut lanes, "a");
+        assert_eq!(take(&mut lanes, 9), [2]);
+        lanes.again(stored(9, ""));
+        assert_eq!(take(&mut lanes, 9), [9]);
     }
 
     #[test]

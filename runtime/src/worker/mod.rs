@@ -3,6 +3,9 @@
 mod commit;
 #[cfg(test)]
 mod commit_tests;
+mod durable;
+#[cfg(test)]
+mod durable_tests;
 mod lanes;
 mod progress;
 mod queue;
@@ -20,17 +23,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::capability::{AckGroups, Backend, CommitGroups};
+use crate::capability::{AckGroups, Backend, CommitGroups, Cursors};
 use crate::declaration::StreamSpec;
 use crate::error::{Error, HandlerError};
-use crate::stream::{AckGroup, CommitGroup, Position};
+use crate::stream::{AckGroup, CommitGroup, Durable, Position};
 use crate::topic::{Gap, Stop, SupervisePolicy};
 
 use settings::Settings;
 
-/// A worker that is ready to run: [`AckGroup::worker`] and [`CommitGroup::worker`] make one.
+/// A worker that is ready to run: [`AckGroup::worker`], [`CommitGroup::worker`] and [`Durable::worker`] make
+/// one.
 ///
-/// What follows is of ack groups; [`CommitGroup::worker`] says what differs.
+/// What follows is of ack groups; the other two say what differs.
 ///
 /// # What it does
 ///
@@ -97,6 +101,22 @@ pub enum WorkerNotice<'a> {
         /// Why: `Callback` with the handler's error as the source, `Panicked`, `Timeout` or `Malformed`.
         error: &'a Error,
     },
+    /// A delivery of a durable failed, and comes again.
+    Retrying {
+        /// Where it stands.
+        position: Position,
+        /// How often it was delivered.
+        attempt: u32,
+        /// After how long.
+        after: Duration,
+        /// Why: `Callback` with the handler's error as the source, `Panicked` or `Timeout`.
+        error: &'a Error,
+    },
+    /// A record was handed out as often as its durable allows and never settled. It never comes again.
+    Undelivered {
+        /// Where it stands.
+        position: Position,
+    },
     /// Entries were removed from the stream, by trimming or deletion, while they were pending. They are gone.
     Lost {
         /// Where they stood.
@@ -129,7 +149,8 @@ pub enum WorkerNotice<'a> {
         /// The first that is left, where it goes on.
         first: Position,
     },
-    /// No more of a partition is read until what holds it up is settled, which takes a restart where it failed.
+    /// No more of a partition, or of a durable, is read until what holds it up is settled, which takes a restart where it
+    /// failed.
     HeldUp {
         /// The first record that isn't handled.
         position: Position,
@@ -152,6 +173,12 @@ impl fmt::Display for WorkerNotice<'_> {
             Self::Gap(gap) => gap.fmt(f),
             Self::Unsettled { position, attempt, error } => {
                 write!(f, "`{position}` stays unsettled at attempt {attempt}, and its key is paused: {error}")
+            }
+            Self::Retrying { position, attempt, after, error } => {
+                write!(f, "`{position}` failed at attempt {attempt} and comes again after {after:?}: {error}")
+            }
+            Self::Undelivered { position } => {
+                write!(f, "`{position}` was handed out as often as it may be, and was never settled")
             }
             Self::Lost { positions } => {
                 f.write_str("removed from the stream while pending: ")?;
@@ -176,7 +203,7 @@ impl fmt::Display for WorkerNotice<'_> {
                 write!(f, " to before `{first}`")
             }
             Self::HeldUp { position } => {
-                write!(f, "`{position}` holds its partition up: too many records after it wait to be committed")
+                write!(f, "`{position}` holds up what comes after it: too many records after it wait to be settled")
             }
         }
     }
@@ -264,6 +291,68 @@ impl<T: StreamSpec, B: CommitGroups> CommitGroup<T, B> {
     /// ```
     pub fn worker(&self) -> Worker<T, B, (), Self> {
         Worker::over(self.clone(), "".into())
+    }
+}
+
+impl<T: StreamSpec, B: Cursors> Durable<T, B> {
+    /// Makes a worker over the durable, which settles each delivery by itself.
+    ///
+    /// It needs a durable with at least its [`concurrency`](Worker::concurrency) of
+    /// [`in_flight`](crate::DurableSettings::in_flight). It takes deliveries ahead, which count as in flight, hands them to the
+    /// handler, several at once and those of one key in order, and keeps all of them alive by `in_progress` for as long as
+    /// it has them. What was handled is acknowledged; workers of one durable, here or elsewhere, share its deliveries.
+    ///
+    /// A delivery whose handler fails, panics or passes the [deadline](Worker::deadline) is refused with a delay
+    /// ([`retry_after`](Worker::retry_after)) and told as `Retrying`. It may come again to another worker. Deliveries behind it
+    /// of its key wait here until it is back, or a few seconds longer than the delay. A delivery that doesn't decode, or
+    /// failed at the last attempt that [`max_deliver`](crate::DurableSettings::max_deliver) allows, is kept unsettled and told
+    /// as `Unsettled`: nothing more of its key is handled by this worker.
+    ///
+    /// A stop gives back what isn't done, and each of those counts one attempt more when it comes again. So with
+    /// `max_deliver` leave room for restarts; what is over it is told as `Undelivered`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tidings::{Broker, Config, DurableOwner, DurableSettings, Namespace, Stop, StreamSettings, backend::Memory, stream_spec};
+    /// #[stream_spec(name = "shop.orders", version = 1, key = u64, requires(cursors))]
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Order { cents: i64 }
+    ///
+    /// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+    /// let broker = Broker::new(Memory::new(), Config::new(Namespace::new("shop", "test")?))?;
+    /// let orders = Order::stream(&broker)?;
+    /// orders.ensure(StreamSettings::new()).await?;
+    /// let billing = orders.durable(&DurableOwner::module("billing")?)?;
+    /// billing.ensure(DurableSettings::new().in_flight(8)).await?;
+    /// orders.append(&7, &Order { cents: 990 }).await?;
+    ///
+    /// let stop = Stop::new();
+    /// let worker = billing.worker().concurrency(8).with(stop.clone()).until(&stop);
+    /// worker
+    ///     .run(async |delivery, stop: Stop| {
+    ///         assert_eq!(delivery.into_value()?.cents, 990);
+    ///         stop.stop();
+    ///         Ok(())
+    ///     })
+    ///     .await?;
+    /// assert_eq!(billing.info().await?.in_flight, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn worker(&self) -> Worker<T, B, (), Self> {
+        Worker::over(self.clone(), "".into())
+    }
+}
+
+impl<T: StreamSpec, B: Cursors, S> Worker<T, B, S, Durable<T, B>> {
+    /// Sets how long a delivery that failed waits for its next attempt: `first` after the first, doubled with each, up to
+    /// `most`, each time a random part between the half and all of it. Default 1 s to 1 min, 1 ms to 24 h.
+    pub fn retry_after(mut self, first: Duration, most: Duration) -> Self {
+        self.settings.retry_first = first;
+        self.settings.retry_most = most;
+        self
     }
 }
 

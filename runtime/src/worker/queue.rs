@@ -1,7 +1,9 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::lanes::{Lanes, lane_of};
@@ -10,6 +12,17 @@ use crate::capability::Stored;
 use crate::error::Error;
 use crate::stream::{Position, Positions};
 use crate::topic::Stop;
+
+/// What became of a delivery in its handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is to be settled.
+    Handled,
+    /// It stays as it is.
+    Unsettled,
+    /// It is to come again after so long.
+    Again(Duration),
+}
 
 /// What the worker's parts share: deliveries on their way from the reader through the slots to the settler.
 #[derive(Debug)]
@@ -41,8 +54,14 @@ struct State {
     done: Vec<Position>,
     /// Handed to the backend to be settled, and not confirmed.
     settling: Vec<Position>,
+    /// Failed, to come again after so long.
+    again: Vec<(Position, Duration)>,
+    /// Whether what failed keeps its key, and how many keys do so for good.
+    holds: Option<usize>,
     /// Handed out by a group that is gone: when the new one hands them out again, they aren't handled again.
     carried: HashSet<Position>,
+    /// Under way, and not to be settled.
+    orphans: HashSet<Position>,
     /// Settled while entries were asked for that were delivered before: the answer may still have them.
     settled_meanwhile: Option<HashSet<Position>>,
     idle_slots: usize,
@@ -71,6 +90,46 @@ impl Queue {
             low: read_ahead / 2,
             stop,
         }
+    }
+
+    /// Makes a queue in which what failed keeps its key until it comes [again](Self::again).
+    pub(super) fn holding(slots: usize, read_ahead: usize, stop: Option<Stop>) -> Self {
+        let queue = Self::new(slots, read_ahead, stop);
+        {
+            let mut state = lock(&queue.state);
+            state.lanes = Lanes::holding();
+            state.holds = Some(0);
+        }
+        queue
+    }
+
+    /// Adds what came again after it failed.
+    pub(super) fn again(&self, stored: Stored) {
+        lock(&self.state).lanes.again(stored);
+        self.work.notify_one();
+    }
+
+    /// Lets what waits behind something that failed go on.
+    pub(super) fn resume(&self, key: &Bytes) {
+        lock(&self.state).lanes.done(key);
+        self.work.notify_one();
+    }
+
+    /// Takes what failed and is to come again.
+    pub(super) fn take_again(&self) -> Vec<(Position, Duration)> {
+        std::mem::take(&mut lock(&self.state).again)
+    }
+
+    /// What failed is still to come again, since that couldn't be said.
+    pub(super) fn keep_again(&self, failed: impl IntoIterator<Item = (Position, Duration)>) {
+        lock(&self.state).again.extend(failed);
+    }
+
+    /// Some of what was handed to the backend wasn't recorded: it is to be settled again.
+    pub(super) fn settled_but(&self, not: &HashSet<Position>) {
+        let mut state = lock(&self.state);
+        let settling = std::mem::take(&mut state.settling);
+        state.done.extend(settling.into_iter().filter(|position| not.contains(position)));
     }
 
     /// Adds what was read, as far as it isn't here already.
@@ -108,22 +167,16 @@ impl Queue {
 
     /// Ends what a slot had under way, and takes its next, at most so many; says no when the slot is to end.
     ///
-    /// `taken` holds what was under way, of which what is `handled` is to be settled, and is filled with what is next.
-    pub(super) async fn next(
-        &self,
-        slot: usize,
-        most: usize,
-        taken: &mut Vec<Stored>,
-        handled: &mut Vec<bool>,
-    ) -> bool {
-        if let Some(found) = self.turn_over(slot, most, taken, handled, false) {
+    /// `taken` holds what was under way, of which each has its fate, and is filled with what is next.
+    pub(super) async fn next(&self, slot: usize, most: usize, taken: &mut Vec<Stored>, fates: &mut Vec<Fate>) -> bool {
+        if let Some(found) = self.turn_over(slot, most, taken, fates, false) {
             return found;
         }
         loop {
             let told = self.work.notified();
             tokio::pin!(told);
             told.as_mut().enable();
-            if let Some(found) = self.turn_over(slot, most, taken, handled, true) {
+            if let Some(found) = self.turn_over(slot, most, taken, fates, true) {
                 return found;
             }
             let idle = Idle(self);
@@ -138,21 +191,25 @@ impl Queue {
         slot: usize,
         most: usize,
         taken: &mut Vec<Stored>,
-        handled: &mut Vec<bool>,
+        fates: &mut Vec<Fate>,
         waits: bool,
     ) -> Option<bool> {
         let mut state = lock(&self.state);
         let state = &mut *state;
         let settle = !taken.is_empty() && std::mem::take(&mut state.settler_idle);
         state.under_way[slot].clear();
-        for (stored, handled) in taken.drain(..).zip(handled.drain(..)) {
-            if handled {
-                state.done.push(stored.position);
-            } else {
+        for (stored, fate) in taken.drain(..).zip(fates.drain(..)) {
+            let is_orphan = !state.orphans.is_empty() && state.orphans.remove(&stored.position);
+            match fate {
+                _ if is_orphan => {}
+                Fate::Handled => state.done.push(stored.position),
                 // The new group's is to stay unsettled, too.
-                state.carried.remove(&stored.position);
+                Fate::Unsettled => drop(state.carried.remove(&stored.position)),
+                Fate::Again(delay) => state.again.push((stored.position, delay)),
             }
-            if let Some(key) = &stored.record.key {
+            if let Some(key) = &stored.record.key
+                && (fate == Fate::Handled || state.holds.is_none() || is_orphan)
+            {
                 state.lanes.done(key);
             }
         }
@@ -189,6 +246,10 @@ impl Queue {
     /// Pauses the lane of something that failed, and says how many lanes are paused.
     pub(super) fn pause(&self, failed: &Stored) -> usize {
         let mut state = lock(&self.state);
+        if let Some(held) = &mut state.holds {
+            *held += 1;
+            return *held;
+        }
         state.lanes.pause(lane_of(failed));
         state.lanes.paused()
     }
@@ -234,7 +295,8 @@ impl Queue {
         }
     }
 
-    /// Waits for something to settle and takes it, at most so many. Empty once every slot has ended.
+    /// Waits for something to settle and takes it, at most so many. Empty where something is to come again, and once every
+    /// slot has ended.
     pub(super) async fn to_settle(&self, most: usize) -> Vec<Position> {
         loop {
             {
@@ -245,7 +307,7 @@ impl Queue {
                     state.settling.extend_from_slice(&taken);
                     return taken;
                 }
-                if state.slots == 0 {
+                if state.slots == 0 || !state.again.is_empty() {
                     return Vec::new();
                 }
                 state.settler_idle = true;
@@ -285,6 +347,18 @@ impl Queue {
         state.carried.extend(carried);
         let carried: Vec<_> = state.under_way.iter().flatten().copied().collect();
         state.carried.extend(carried);
+    }
+
+    /// What was handed out is gone, and nothing of it is to be settled, not even what is under way, of these keys.
+    pub(super) fn lost(&self, under_way: &HashSet<Bytes>) {
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        state.lanes.clear(under_way);
+        state.done.clear();
+        state.settling.clear();
+        state.again.clear();
+        state.orphans.extend(state.under_way.iter().flatten());
+        state.holds = state.holds.map(|_| 0);
     }
 
     /// Everything that is pending for this worker and isn't settled.
@@ -345,6 +419,21 @@ impl Queue {
 
     pub(super) fn cancelling(&self) -> tokio::sync::futures::Notified<'_> {
         self.cancel.notified()
+    }
+
+    /// Says whether nothing can be handled and nothing is to be settled.
+    pub(super) fn is_stuck(&self) -> bool {
+        let state = lock(&self.state);
+        let under_way = state.under_way.iter().any(|slot| !slot.is_empty());
+        !under_way
+            && !state.lanes.is_ready()
+            && state.done.is_empty()
+            && state.settling.is_empty()
+            && state.again.is_empty()
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        lock(&self.state).slots == 0
     }
 
     /// One slot has ended.

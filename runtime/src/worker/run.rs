@@ -98,7 +98,7 @@ where
         let shared = stream.host().shared().clone();
         let name = format!("worker `{}` of `{}` of `{}`", self.name, self.group.name(), stream.declaration());
         let _entry = shared.tracker.enter(Tracked::Callback, name);
-        let queue = start_slots(&self, &stream, handler);
+        let queue = start_slots(&self, &stream, handler, None);
         let _cancelled = CancelledWhenDropped(queue.clone());
         let run = Run {
             average: Mutex::new(FIRST_AVERAGE),

@@ -13,6 +13,8 @@ pub(super) struct Settings {
     pub(super) drain: Duration,
     pub(super) paused_keys: usize,
     pub(super) uncommitted: usize,
+    pub(super) retry_first: Duration,
+    pub(super) retry_most: Duration,
     pub(super) backoff: SupervisePolicy,
 }
 
@@ -27,6 +29,8 @@ impl Default for Settings {
             drain: Duration::from_secs(30),
             paused_keys: 1_024,
             uncommitted: 10_000,
+            retry_first: Duration::from_secs(1),
+            retry_most: Duration::from_mins(1),
             backoff: SupervisePolicy::default(),
         }
     }
@@ -56,6 +60,10 @@ impl Settings {
             .into_iter()
             .filter(|(_, value, least)| value < least || *value > day)
             .map(|(name, value, least)| format!("`{name}` is {value:?}; give {least:?} to 24 h"));
-        counts.chain(times).chain(self.backoff.problems()).collect()
+        let (first, most) = (self.retry_first, self.retry_most);
+        let retry = (first < least || first > most || most > day).then(|| {
+            format!("`retry_after` is {first:?} to {most:?}; give 1 ms to 24 h, the first not above the other")
+        });
+        counts.chain(times).chain(self.backoff.problems()).chain(retry).collect()
     }
 }

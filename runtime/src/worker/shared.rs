@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 
 use super::queue::Queue;
-use super::slot::{Handler, Slot};
+use super::slot::{Handler, Retry, Slot};
 use super::{Worker, WorkerNotice};
 use crate::broker::{caught, lock};
 use crate::capability::{Backend, Log, Stored};
@@ -26,7 +26,14 @@ pub(super) fn problems<T: StreamSpec, B: Backend, S, G>(worker: &Worker<T, B, S,
 }
 
 /// Starts the tasks that handle what is put into the queue.
-pub(super) fn start_slots<T, B, S, G, H>(worker: &Worker<T, B, S, G>, stream: &Stream<T, B>, handler: H) -> Arc<Queue>
+///
+/// With a `retry` what failed keeps its key until it comes again.
+pub(super) fn start_slots<T, B, S, G, H>(
+    worker: &Worker<T, B, S, G>,
+    stream: &Stream<T, B>,
+    handler: H,
+    retry: Option<&Arc<Retry>>,
+) -> Arc<Queue>
 where
     T: StreamSpec + Send + 'static,
     T::Codec: Decode<T>,
@@ -34,7 +41,8 @@ where
     H: Handler<T>,
 {
     let settings = &worker.settings;
-    let queue = Arc::new(Queue::new(settings.concurrency, settings.read_ahead, worker.stop.clone()));
+    let make = if retry.is_some() { Queue::holding } else { Queue::new };
+    let queue = Arc::new(make(settings.concurrency, settings.read_ahead, worker.stop.clone()));
     let handler = Arc::new(handler);
     for index in 0..settings.concurrency {
         let slot = Slot {
@@ -44,6 +52,7 @@ where
             notice: worker.notice.clone(),
             deadline: settings.deadline,
             paused_keys: settings.paused_keys,
+            retry: retry.cloned(),
             index,
         };
         stream.host().spawn("worker's handler", stream.host().shared().inside(slot.run()));

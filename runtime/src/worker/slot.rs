@@ -1,10 +1,11 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::queue::Queue;
+use super::queue::{Fate, Queue};
 use super::{Notified, WorkerNotice};
 use crate::broker::caught;
 use crate::capability::{Backend, Stored};
@@ -13,7 +14,7 @@ use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, HandlerError, Operation};
 use crate::stream::{Delivery, Stream};
 use crate::telemetry;
-use crate::topic::words;
+use crate::topic::{Backoff, SupervisePolicy, words};
 
 /// A handler of single deliveries or of batches.
 pub(super) trait Handler<T: StreamSpec>: Send + Sync + 'static {
@@ -34,7 +35,32 @@ pub(super) struct Slot<T: StreamSpec, B: Backend, H> {
     pub(super) notice: Option<Notified>,
     pub(super) deadline: Duration,
     pub(super) paused_keys: usize,
+    /// How what failed comes again, where it does.
+    pub(super) retry: Option<Arc<Retry>>,
     pub(super) index: usize,
+}
+
+/// When a delivery that failed comes again.
+pub(super) struct Retry {
+    pub(super) policy: SupervisePolicy,
+    /// How often the server hands one out; 0 for ever.
+    pub(super) most: AtomicU32,
+}
+
+impl Retry {
+    /// How long after this attempt the next one is; `None` where it was the last.
+    fn after(&self, attempt: u32, random: u64) -> Option<Duration> {
+        let most = self.most.load(Ordering::Relaxed);
+        if most != 0 && attempt >= most {
+            return None;
+        }
+        let mut backoff = Backoff::new(self.policy);
+        // Beyond that many it has long reached its bound.
+        for _ in 1..attempt.min(64) {
+            backoff.wait(random);
+        }
+        Some(backoff.wait(random))
+    }
 }
 
 impl<T, B, H> Slot<T, B, H>
@@ -68,24 +94,24 @@ where
     async fn serve(&self) {
         let most = self.handler.most();
         let mut taken = Vec::new();
-        let mut handled = Vec::new();
+        let mut fates = Vec::new();
         let mut deliveries = Vec::new();
-        while self.queue.next(self.index, most, &mut taken, &mut handled).await {
+        while self.queue.next(self.index, most, &mut taken, &mut fates).await {
             // A loop of handlers that are ready at once must let others run.
             tokio::task::coop::consume_budget().await;
-            self.decode(&taken, &mut handled, &mut deliveries).await;
+            self.decode(&taken, &mut fates, &mut deliveries).await;
             if deliveries.is_empty() {
                 continue;
             }
             let Some(failed) = self.call(&mut deliveries).await else {
                 // Cancelled.
-                handled.fill(false);
+                fates.fill(Fate::Unsettled);
                 continue;
             };
             if let Err(error) = failed {
-                for (stored, handled) in taken.iter().zip(&mut handled) {
-                    if std::mem::take(handled) {
-                        self.unsettled(stored, &error);
+                for (stored, fate) in taken.iter().zip(&mut fates) {
+                    if *fate == Fate::Handled {
+                        *fate = self.failed(stored, &error);
                     }
                 }
             }
@@ -93,8 +119,8 @@ where
     }
 
     /// Decodes what was taken; what doesn't decode isn't handled, nor what is behind it of its key.
-    async fn decode(&self, taken: &[Stored], handled: &mut Vec<bool>, deliveries: &mut Vec<Delivery<T>>) {
-        handled.clear();
+    async fn decode(&self, taken: &[Stored], fates: &mut Vec<Fate>, deliveries: &mut Vec<Delivery<T>>) {
+        fates.clear();
         for stored in taken {
             let behind = taken.len() > 1 && self.queue.is_paused(stored);
             // Decoding runs the payload's own code.
@@ -113,7 +139,7 @@ where
                     }
                 },
             };
-            handled.push(delivery.is_some());
+            fates.push(if delivery.is_some() { Fate::Handled } else { Fate::Unsettled });
             deliveries.extend(delivery);
         }
     }
@@ -146,6 +172,22 @@ where
                 Err(self.error(ErrorKind::Timeout).detail(detail))
             }
         })
+    }
+
+    /// Says what becomes of a delivery whose handler failed.
+    fn failed(&self, stored: &Stored, error: &Error) -> Fate {
+        let random = self.stream.host().random();
+        let after = self.retry.as_ref().and_then(|retry| retry.after(stored.attempt, random));
+        let Some(after) = after else {
+            self.unsettled(stored, error);
+            return Fate::Unsettled;
+        };
+        let (position, attempt) = (stored.position, stored.attempt);
+        telemetry::retrying(self.stream.declaration(), self.stream.broker().inner.system, position, attempt, error);
+        if let Some(notice) = &self.notice {
+            notice(WorkerNotice::Retrying { position, attempt, after, error });
+        }
+        Fate::Again(after)
     }
 
     fn unsettled(&self, stored: &Stored, error: &Error) {

@@ -61,8 +61,10 @@ impl Bench {
                 WorkerNotice::Lost { positions } => format!("lost {}", positions.len()),
                 WorkerNotice::Claimed { positions } => format!("claimed {}", positions.len()),
                 WorkerNotice::TakenOver { positions } => format!("taken over {}", positions.len()),
-                // Of commit groups.
+                // Of commit groups and durables.
                 other @ (WorkerNotice::Assigned { .. }
+                | WorkerNotice::Retrying { .. }
+                | WorkerNotice::Undelivered { .. }
                 | WorkerNotice::Revoked { .. }
                 | WorkerNotice::Trimmed { .. }
                 | WorkerNotice::HeldUp { .. }) => other.to_string(),

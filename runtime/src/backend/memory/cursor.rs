@@ -221,6 +221,9 @@ impl BoundDurable for MemoryDurable {
         self.log.changed.notify_waiters();
         settled
     }
+
+    // A pull takes what it returns.
+    async fn release(&self) {}
 }
 
 impl Cursors for Memory {

@@ -71,6 +71,8 @@ pub(in crate::conformance) enum Seen {
     Revoked(Vec<u32>),
     Trimmed(Position),
     HeldUp(Position),
+    Retrying(Position, u32, ErrorKind),
+    Undelivered(Position),
     /// A worker returned.
     Ended(String),
 }
@@ -92,6 +94,8 @@ impl Seen {
             WorkerNotice::Revoked { partitions } => Self::Revoked(partitions.to_vec()),
             WorkerNotice::Trimmed { first, .. } => Self::Trimmed(first),
             WorkerNotice::HeldUp { position } => Self::HeldUp(position),
+            WorkerNotice::Retrying { position, attempt, error, .. } => Self::Retrying(position, attempt, error.kind()),
+            WorkerNotice::Undelivered { position } => Self::Undelivered(position),
         })
     }
 }

@@ -150,7 +150,6 @@ impl DurableSettings {
     }
 
     /// Returns the shortest time that any attempt may stay unsettled.
-    #[allow(dead_code)]
     pub(crate) fn shortest_wait(&self) -> Duration {
         self.backoff.iter().min().copied().unwrap_or(self.ack_wait)
     }
