@@ -16,7 +16,7 @@ use crate::tally::Tally;
 const BATCH: usize = 100;
 /// How long connecting and closing may take, and how long the work.
 const PATIENCE: Duration = Duration::from_secs(15);
-const WORK: Duration = Duration::from_secs(60);
+const WORK: Duration = Duration::from_mins(1);
 
 /// What came of it.
 #[derive(Debug)]
