@@ -70,7 +70,8 @@ pub trait Cursors: Log {
 /// A handle to a durable, from [`Cursors::bind_durable`].
 ///
 /// 1. [`pull`](Self::pull) takes at most `max` deliveries and waits up to `wait` for the first. An empty answer after that
-///    is no error. Dropped midway, what came for it is the next call's. One call runs at a time.
+///    is no error. What a call asked the system for and didn't return, since it was dropped or had fewer than `max`, counts
+///    towards the next call's `max` and is returned by it, as long as its ack wait lasts. One call runs at a time.
 /// 2. Those whose time has come again are handed out before new ones, and new ones in the stream's order.
 /// 3. [`settle`](Self::settle) answers for each, in that order, once the server has recorded it. It isn't fenced: a
 ///    verdict counts for whatever attempt is under way, and changes nothing where none is.

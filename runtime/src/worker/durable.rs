@@ -336,9 +336,13 @@ where
     }
 
     async fn read_ahead(&self, handle: &B::Durable) -> Result<std::convert::Infallible, Error> {
+        // What was asked for may come at any time, so it is always waited for, and there is room for it.
+        let mut asked = 0;
         loop {
-            let max = self.room().await;
+            let max = if asked == 0 { self.room().await } else { self.room_now().max(asked) };
             let pulled = self.stream.observe(Operation::Work, handle.pull(max, LONGEST_WAIT)).await?;
+            let deliveries = pulled.iter().filter(|pulled| matches!(pulled, Pulled::Delivery(..))).count();
+            asked = if pulled.is_empty() { 0 } else { max.saturating_sub(deliveries) };
             self.take(pulled);
         }
     }
@@ -411,6 +415,14 @@ where
                 return self.worker.room(&self.queue, &self.average, most);
             }
         }
+    }
+
+    /// For how many deliveries there is room, without waiting for more.
+    fn room_now(&self) -> usize {
+        if self.queue.waiting().0 > self.worker.settings.read_ahead / 2 {
+            return 0;
+        }
+        self.worker.room(&self.queue, &self.average, self.stream.broker().limits().read_records)
     }
 
     /// How much should have come again by now, and when the next does.
