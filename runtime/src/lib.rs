@@ -1,4 +1,4 @@
-//! Typed, versioned topics and streams over memory, Redis or Redis Cluster.
+//! Typed, versioned topics and streams over memory, Redis, Redis Cluster, Kafka or NATS.
 //!
 //! > What the broker can't do doesn't compile. What was lost is told. What was settled is recorded.
 //!
@@ -58,6 +58,7 @@
 //! | `redis` | the backends for Redis and Valkey |
 //! | `kafka` | the backend for Apache Kafka; it compiles librdkafka, which takes a C++ compiler and the headers of OpenSSL and zlib |
 //! | `kafka-dynamic` | the same with the system's librdkafka, 2.12 or later |
+//! | `nats` | the backend for NATS |
 //! | `uuid`, `time` | key segments of those crates' types |
 //! | `conformance` | the suite of tests that holds a backend to the capabilities' contracts |
 

@@ -4,13 +4,17 @@ mod any;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod memory;
+#[cfg(feature = "nats")]
+mod nats;
 #[cfg(feature = "redis")]
 mod redis;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "nats", feature = "redis"))]
 mod routes;
 
 #[cfg(feature = "kafka")]
 pub use self::kafka::{GroupProtocol, Kafka, Sasl};
+#[cfg(feature = "nats")]
+pub use self::nats::Nats;
 #[cfg(feature = "redis")]
 pub use self::redis::{Redis, RedisCluster};
 pub use any::AnyBackend;

@@ -77,7 +77,7 @@ pub trait Backend: Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no topics",
     label = "this backend can't publish and subscribe",
-    note = "topics need `PubSub`: use `backend::Memory`, `backend::Redis` or `backend::RedisCluster` for them",
+    note = "topics need `PubSub`: use `backend::Memory`, `backend::Redis`, `backend::RedisCluster` or `backend::Nats` for them",
     note = "in generic code add the bound `B: tidings::capability::PubSub`"
 )]
 pub trait PubSub: Backend {
@@ -112,7 +112,7 @@ pub trait PubSub: Backend {
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` can't subscribe to every key or to a key prefix",
     label = "this backend has no pattern subscriptions",
-    note = "`subscribe_all`, `subscribe_under` and their supervised forms need `PatternPubSub`: use `backend::Memory` or `backend::Redis`, or name the keys with `subscribe_keys` or `supervise_keys`",
+    note = "`subscribe_all`, `subscribe_under` and their supervised forms need `PatternPubSub`: use `backend::Memory`, `backend::Redis` or `backend::Nats`, or name the keys with `subscribe_keys` or `supervise_keys`",
     note = "in generic code add the bound `B: tidings::capability::PatternPubSub`"
 )]
 pub trait PatternPubSub: PubSub {

@@ -23,7 +23,16 @@ pub enum KafkaKind {
     Kafka44,
 }
 
-/// The program of a [`Kind`] or a [`KafkaKind`].
+/// A supported NATS server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NatsKind {
+    /// NATS 2.10, the oldest supported.
+    Nats210,
+    /// NATS 2.15.
+    Nats215,
+}
+
+/// The program of a [`Kind`], a [`KafkaKind`] or a [`NatsKind`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binary {
     /// The path to run.
@@ -106,6 +115,35 @@ impl KafkaKind {
     }
 }
 
+impl NatsKind {
+    /// Every kind, the oldest first.
+    pub const ALL: [Self; 2] = [Self::Nats210, Self::Nats215];
+
+    /// The name that `scripts/brokers` gives to the program.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nats210 => "nats-2.10",
+            Self::Nats215 => "nats-2.15",
+        }
+    }
+
+    /// The environment variable that names another program.
+    #[must_use]
+    pub const fn variable(self) -> &'static str {
+        match self {
+            Self::Nats210 => "TIDINGS_NATS_2_10",
+            Self::Nats215 => "TIDINGS_NATS_2_15",
+        }
+    }
+
+    /// Finds the program as [`Kind::binary`] does. Panics with the remedy when there is none.
+    #[must_use]
+    pub fn binary(self) -> Binary {
+        binary(self.name(), self.variable())
+    }
+}
+
 fn binary(name: &'static str, variable: &'static str) -> Binary {
     let folders = match env::var_os("TIDINGS_BROKERS") {
         Some(folder) => vec![PathBuf::from(folder)],
@@ -144,6 +182,12 @@ impl fmt::Display for Kind {
 }
 
 impl fmt::Display for KafkaKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for NatsKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

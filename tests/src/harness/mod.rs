@@ -6,6 +6,8 @@
 //! | [`Cluster`] | three primaries, with or without replicas: fail over, move a slot |
 //! | [`Kafka`] | one Apache Kafka, private or shared by a group of tests; [`Door`]s are proxies that clients stay behind |
 //! | [`KafkaCluster`] | three brokers: kill, pause or stop a partition's leader |
+//! | [`Nats`] | one NATS server with JetStream: kill it, pause it, restart it on the same port with the same store |
+//! | [`NatsCluster`] | three of them: kill a stream's leader |
 //! | [`Proxy`] | stands between a client and a server: cuts, refuses, stalls, swallows replies, counts commands |
 //! | [`Program`] | a program of the tests' own in another process: kill it, pause it |
 //! | [`Tls`] | a certificate authority, a server's certificate and a client's |
@@ -18,6 +20,7 @@ mod binary;
 mod cluster;
 mod deadline;
 mod kafka;
+mod nats;
 mod ports;
 mod process;
 mod proxy;
@@ -25,10 +28,11 @@ mod resp;
 mod server;
 mod tls;
 
-pub use binary::{Binary, KafkaKind, Kind, Missing};
+pub use binary::{Binary, KafkaKind, Kind, Missing, NatsKind};
 pub use cluster::{Cluster, Replicas};
 pub use deadline::{PATIENCE, eventually, within};
 pub use kafka::{Door, Kafka, KafkaCluster, KafkaOptions};
+pub use nats::{Nats, NatsCluster, NatsOptions, NatsTls};
 pub use ports::free_ports;
 pub use process::Program;
 pub use proxy::{Counters, Cut, Direction, Proxy, Refusal};

@@ -104,7 +104,7 @@ impl Process {
         self.wait_for_state(|state| state != 'T').await;
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw).expect("a process id is a positive i32");
         kill_process(pid, signal).expect("a child that wasn't reaped takes signals");
     }

@@ -1,9 +1,11 @@
 //! The conformance suite on every backend.
 
 mod kafka;
+mod nats;
 pub(crate) mod servers;
 
 use kafka::{Kafka40, Kafka44, Kafka44Consumer, KafkaServer};
+use nats::{Nats210, Nats215, NatsServer};
 use servers::{ClusterNode, Redis7, Redis8, RedisServer, Valkey8};
 use tidings::conformance::{InMemory, streams, topics};
 
@@ -13,6 +15,8 @@ topics!(redis_7_0, RedisServer<Redis7>, patterns, network);
 topics!(redis_8_0, RedisServer<Redis8>, patterns, network);
 topics!(valkey_8, RedisServer<Valkey8>, patterns, network);
 topics!(redis_cluster, ClusterNode, network);
+topics!(nats_2_10, NatsServer<Nats210>, patterns, network);
+topics!(nats_2_15, NatsServer<Nats215>, patterns, network);
 streams!(redis_7_0_streams, RedisServer<Redis7>, ack_groups, dedup, network);
 streams!(redis_8_0_streams, RedisServer<Redis8>, ack_groups, dedup, network);
 streams!(valkey_8_streams, RedisServer<Valkey8>, ack_groups, dedup, network);

@@ -6,6 +6,7 @@ mod conformance;
 mod faults;
 mod harness;
 mod kafka;
+mod nats;
 mod redis;
 mod sequences;
 mod weakened;

@@ -1,0 +1,179 @@
+//! NATS, and JetStream.
+
+mod api;
+mod check;
+mod client;
+mod credentials;
+mod fault;
+mod link;
+mod pipeline;
+mod settings;
+mod subscriber;
+mod url;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::routes::Route;
+use crate::capability::{Backend, BackendError, Checked, Feed, Host, Outgoing, PatternPubSub, PubSub, Wanted};
+use crate::error::{Error, ErrorKind, Operation, Outcome};
+use client::NatsClient;
+use settings::Settings;
+use subscriber::NatsSubscription;
+
+/// Topics over NATS (2.10 or later; tested with 2.10 and 2.15).
+///
+/// A channel is a subject of the same name, a payload its message, so other programs can take part. A broker has a
+/// connection on which it publishes, one for all its subscriptions, and one for everything else, each opened when it is
+/// needed. None reconnects or retries by itself: a subscription whose connection breaks ends with `Disconnected`,
+/// also when the server says that it is about to end (lame duck mode), and the next operation opens another, to whichever of
+/// the URL's servers answers first. Each is served by a task on the runtime of the operation that opened it.
+///
+/// # Topics
+///
+/// What many callers have waiting at once goes out in one write with one `PING` behind it, whose answer confirms it: so a
+/// message that the user may not publish fails with `Forbidden`. NATS tells nobody how many heard it. In a cluster a
+/// subscription is confirmed by the server that the client is connected to; the others hear of it a moment later.
+///
+/// Address and key have at most 3,500 bytes together.
+///
+/// # Rights
+///
+/// | to | |
+/// |---|---|
+/// | publish | `publish` on `address` for a topic without a key, on `address.>` for one with a key |
+/// | subscribe | `subscribe` on the same; under a prefix of keys on `address.prefix.>` or more |
+#[derive(Clone)]
+pub struct Nats {
+    settings: Settings,
+}
+
+impl Nats {
+    /// Takes the servers' URL: `nats://[user:password@]host[:port][,host2[:port]]`, or `tls://..` for TLS. A token
+    /// stands alone before the `@`. The port is 4222 where none is given.
+    ///
+    /// User, password and token are percent-encoded, at most 1,024 bytes each. With several hosts the first that answers
+    /// is used. A server that wants TLS gets it by `nats://` too, but only `tls://` never does without. Its certificate and
+    /// name are always verified, by the system's authorities or those of [`authority`](Self::authority).
+    ///
+    /// # Errors
+    ///
+    /// `Invalid`, with what is wrong in the URL and what to write. The text holds no user, no password and no token.
+    pub fn new(url: impl AsRef<str>) -> Result<Self, Error> {
+        let address = url::parse(url.as_ref())
+            .map_err(|problem| Error::new(ErrorKind::Invalid, Operation::Build).on("nats").detail(problem))?;
+        Ok(Self { settings: Settings::new(address) })
+    }
+
+    /// Logs in with a token.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.settings.set_token(token.into());
+        self
+    }
+
+    /// Logs in with an nkey, given by its seed (`SU..`), which never goes over the wire.
+    #[must_use]
+    pub fn nkey(mut self, seed: impl AsRef<str>) -> Self {
+        self.settings.set_seed(seed.as_ref());
+        self
+    }
+
+    /// Logs in with the text of a credentials file (`.creds`), which holds a user's JWT and its seed.
+    #[must_use]
+    pub fn credentials(mut self, file: impl AsRef<str>) -> Self {
+        self.settings.set_credentials(file.as_ref());
+        self
+    }
+
+    /// Verifies the servers by these authorities' certificates, as PEM, instead of the system's.
+    #[must_use]
+    pub fn authority(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.settings.set_authority(pem.into());
+        self
+    }
+
+    /// Shows the servers this client's certificate, with those that it was signed by, and proves it by the private key;
+    /// both as PEM.
+    #[must_use]
+    pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        self.settings.set_identity(chain.into(), key.into());
+        self
+    }
+
+    /// Begins with the TLS handshake, for servers with `handshake_first`. Otherwise the server speaks first.
+    #[must_use]
+    pub fn tls_first(mut self) -> Self {
+        self.settings.tls_first = true;
+        self
+    }
+
+    /// Has replies come to subjects below another prefix than `_INBOX`, for users who may not subscribe to that.
+    #[must_use]
+    pub fn inbox_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.settings.set_inbox(prefix.into());
+        self
+    }
+}
+
+/// Shows where the servers are, but no user, password, token or key.
+impl fmt::Debug for Nats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Nats").field(&self.settings).finish()
+    }
+}
+
+impl Backend for Nats {
+    type Client = NatsClient;
+
+    fn system(&self) -> &'static str {
+        "nats"
+    }
+
+    fn client(&self, host: Host) -> Result<NatsClient, Vec<String>> {
+        let problems = self.settings.problems();
+        if problems.is_empty() { Ok(NatsClient::new(host, Arc::new(self.settings.clone()))) } else { Err(problems) }
+    }
+
+    async fn check(client: &NatsClient, wanted: Wanted) -> Result<Checked, BackendError> {
+        let checking = async { Ok(check::check(client, &wanted).await?) };
+        client.host.within(Outcome::NotApplied, checking).await
+    }
+
+    async fn close(client: &NatsClient) {
+        client.close();
+    }
+}
+
+impl PubSub for Nats {
+    type Subscription = NatsSubscription;
+
+    async fn publish(client: &NatsClient, message: Outgoing) -> Result<Option<u64>, BackendError> {
+        client.publish(&message).await?;
+        Ok(None)
+    }
+
+    async fn publish_all(client: &NatsClient, messages: Vec<Outgoing>) -> Vec<Result<Option<u64>, BackendError>> {
+        let published = client.publish_all(messages).await;
+        published.into_iter().map(|confirmed| Ok(confirmed.map(|()| None)?)).collect()
+    }
+
+    async fn subscribe(
+        client: &NatsClient,
+        channels: Vec<Arc<str>>,
+        feed: Feed,
+    ) -> Result<NatsSubscription, BackendError> {
+        client.subscribe(channels.into_iter().map(Route::Channel).collect(), feed).await
+    }
+}
+
+impl PatternPubSub for Nats {
+    async fn subscribe_under(
+        client: &NatsClient,
+        prefix: Arc<str>,
+        feed: Feed,
+    ) -> Result<NatsSubscription, BackendError> {
+        client.subscribe(vec![Route::Below(prefix)], feed).await
+    }
+}

@@ -1,0 +1,346 @@
+//! What callers have waiting, put together so that it goes out at once.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use tokio::time::Instant;
+
+use super::super::fault::Fault;
+use super::super::link::Facts;
+use super::super::wire;
+use super::request::Requests;
+use crate::broker::lock;
+
+/// At most so many messages go out as one write.
+pub(super) const MOST_MESSAGES: usize = 512;
+/// A batch of so many bytes takes no more.
+const MOST_BYTES: usize = 256 << 10;
+/// As many written buffers are kept for later batches.
+const SPARES: usize = 4;
+
+/// The messages that wait, oldest batch first, and the task that takes them.
+#[derive(Default)]
+pub(super) struct Queue {
+    waiting: VecDeque<Pending>,
+    /// The task's, while it has nothing to do.
+    pub(super) idle: Option<Waker>,
+    pub(super) running: bool,
+    pub(super) closed: bool,
+    /// What the server of the connection there is says of itself.
+    pub(super) facts: Option<Facts>,
+    pub(super) requests: Option<Arc<Mutex<Requests>>>,
+    spares: Vec<Vec<u8>>,
+    /// How many operations whose callers gave up wait or are under way.
+    abandoned: Arc<AtomicUsize>,
+}
+
+/// A batch, until the server has confirmed it. Dropped early, it fails those who wait for it.
+pub(super) struct Pending {
+    pub(super) bytes: Vec<u8>,
+    places: Vec<Place>,
+    batch: Arc<Batch>,
+    requests: Option<Arc<Mutex<Requests>>>,
+    /// When its first caller came.
+    pub(super) arrived: Instant,
+    refused: Vec<(usize, Fault)>,
+    /// Refusals come in the order of the messages, so the next one is of this place or behind.
+    next: usize,
+    /// What becomes of those that aren't refused.
+    failed: Option<Fault>,
+}
+
+/// One message of a batch.
+#[derive(Debug)]
+struct Place {
+    /// All of it.
+    bytes: Range<usize>,
+    subject: Range<usize>,
+    /// Headers and payload, which is what servers limit.
+    size: usize,
+    /// Who waits for the replies.
+    token: Option<u64>,
+}
+
+/// The callers' end.
+#[derive(Debug)]
+pub(super) struct Batch {
+    state: Mutex<State>,
+    /// The queue's count.
+    abandoned: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting {
+        /// Those of callers, each at its message's place.
+        wakers: Vec<Option<Waker>>,
+        /// How many callers gave up.
+        abandoned: usize,
+    },
+    Done {
+        refused: Vec<(usize, Fault)>,
+        failed: Option<Fault>,
+    },
+}
+
+/// A caller that waits for a batch. Dropped before it is done, its operation counts as abandoned until the batch is.
+pub(super) struct Caller {
+    batch: Option<Arc<Batch>>,
+}
+
+impl Queue {
+    /// Appends a message, and returns its batch and its place there.
+    pub(super) fn publish(&mut self, subject: &str, payload: &[u8]) -> (Arc<Batch>, usize) {
+        self.last().push(subject, "", None, &[], payload)
+    }
+
+    /// Appends a message that is answered.
+    pub(super) fn request(
+        &mut self,
+        subject: &str,
+        reply: &str,
+        token: u64,
+        head: &[u8],
+        payload: &[u8],
+    ) -> (Arc<Batch>, usize) {
+        self.last().push(subject, reply, Some(token), head, payload)
+    }
+
+    /// Appends nothing, which is confirmed as a message would be.
+    pub(super) fn look(&mut self) -> (Arc<Batch>, usize) {
+        let pending = self.last();
+        let end = pending.bytes.len();
+        pending.places.push(Place { bytes: end..end, subject: end..end, size: 0, token: None });
+        (pending.batch.clone(), pending.places.len() - 1)
+    }
+
+    /// The batch that takes the next message.
+    fn last(&mut self) -> &mut Pending {
+        let full = |pending: &Pending| pending.places.len() >= MOST_MESSAGES || pending.bytes.len() >= MOST_BYTES;
+        if self.waiting.back().is_none_or(full) {
+            let pending = self.empty();
+            self.waiting.push_back(pending);
+        }
+        self.waiting.back_mut().expect("a batch with room was just pushed")
+    }
+
+    /// A batch that only asks for a sign of life.
+    pub(super) fn empty(&mut self) -> Pending {
+        let state = State::Waiting { wakers: Vec::new(), abandoned: 0 };
+        Pending {
+            bytes: self.spares.pop().unwrap_or_default(),
+            places: Vec::new(),
+            batch: Arc::new(Batch { state: Mutex::new(state), abandoned: self.abandoned.clone() }),
+            requests: self.requests.clone(),
+            arrived: Instant::now(),
+            refused: Vec::new(),
+            next: 0,
+            failed: Some(Fault::task_ended()),
+        }
+    }
+
+    pub(super) fn abandoned(&self) -> usize {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn front(&self) -> Option<&Pending> {
+        self.waiting.front()
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Pending> {
+        self.waiting.pop_front()
+    }
+
+    /// Puts a batch of which nothing was sent back in its place.
+    pub(super) fn put_back(&mut self, mut pending: Pending) {
+        pending.unseal();
+        self.waiting.push_front(pending);
+    }
+
+    pub(super) fn drain(&mut self) -> VecDeque<Pending> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    pub(super) fn recycle(&mut self, mut bytes: Vec<u8>) {
+        if self.spares.len() < SPARES && bytes.capacity() <= 2 * MOST_BYTES {
+            bytes.clear();
+            self.spares.push(bytes);
+        }
+    }
+}
+
+impl Pending {
+    fn push(
+        &mut self,
+        subject: &str,
+        reply: &str,
+        token: Option<u64>,
+        head: &[u8],
+        payload: &[u8],
+    ) -> (Arc<Batch>, usize) {
+        let from = self.bytes.len();
+        wire::publish(&mut self.bytes, subject, reply, head, payload);
+        // Behind `PUB ` or `HPUB `.
+        let named = from + if head.is_empty() { 4 } else { 5 };
+        self.places.push(Place {
+            bytes: from..self.bytes.len(),
+            subject: named..named + subject.len(),
+            size: head.len() + payload.len(),
+            token,
+        });
+        (self.batch.clone(), self.places.len() - 1)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Appends the question whose answer confirms the batch. What the server wouldn't take is left out: it closes the
+    /// connection for it.
+    pub(super) fn seal(&mut self, most: usize) {
+        let large = |place: &Place| place.size > most;
+        if self.places.iter().any(large) {
+            let mut kept = Vec::with_capacity(self.bytes.len());
+            for (number, place) in self.places.iter_mut().enumerate() {
+                let from = kept.len();
+                if place.size > most {
+                    self.refused.push((number, Fault::too_large(place.size, most)));
+                } else {
+                    kept.extend_from_slice(&self.bytes[place.bytes.clone()]);
+                }
+                let shift = place.bytes.start - from;
+                place.subject = place.subject.start - shift..place.subject.end - shift;
+                place.bytes = from..kept.len();
+                // Put back and sealed again for another server, it is refused once.
+                place.size = place.size.min(most);
+            }
+            self.bytes = kept;
+        }
+        self.bytes.extend_from_slice(wire::PING);
+        self.each_token(Requests::launched);
+    }
+
+    fn unseal(&mut self) {
+        self.bytes.truncate(self.places.last().map_or(0, |place| place.bytes.end));
+        self.next = 0;
+        self.each_token(Requests::put_back);
+    }
+
+    fn each_token(&self, act: impl Fn(&mut Requests, u64)) {
+        let tokens = self.places.iter().filter_map(|place| place.token);
+        if let Some(requests) = &self.requests {
+            let mut requests = lock(requests);
+            tokens.for_each(|token| act(&mut requests, token));
+        }
+    }
+
+    /// Takes note that the server refused the next message to this subject, and says whether there is one.
+    pub(super) fn refuse(&mut self, subject: &str, fault: &Fault) -> bool {
+        let is_meant = |place: &Place| {
+            !place.bytes.is_empty() && self.bytes.get(place.subject.clone()) == Some(subject.as_bytes())
+        };
+        let Some(steps) = self.places[self.next..].iter().position(is_meant) else { return false };
+        self.refused.push((self.next + steps, fault.clone()));
+        self.next += steps + 1;
+        true
+    }
+
+    /// The server has confirmed it: what wasn't refused was taken.
+    pub(super) fn confirm(mut self) -> Vec<u8> {
+        self.failed = None;
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Fails what wasn't refused, when this is dropped.
+    pub(super) fn fail(&mut self, fault: Fault) {
+        self.failed = Some(fault);
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let refused = std::mem::take(&mut self.refused);
+        if let Some(requests) = &self.requests {
+            let mut requests = lock(requests);
+            for (number, fault) in &refused {
+                if let Some(token) = self.places[*number].token {
+                    requests.fail(token, fault);
+                }
+            }
+            if let Some(fault) = &self.failed {
+                self.places.iter().filter_map(|place| place.token).for_each(|token| requests.fail(token, fault));
+            }
+        }
+        let mut state = lock(&self.batch.state);
+        let before = std::mem::replace(&mut *state, State::Done { refused, failed: self.failed.take() });
+        drop(state);
+        if let State::Waiting { wakers, abandoned } = before {
+            self.batch.abandoned.fetch_sub(abandoned, Ordering::Relaxed);
+            wakers.into_iter().flatten().for_each(Waker::wake);
+        }
+    }
+}
+
+impl Caller {
+    pub(super) fn new(batch: Arc<Batch>) -> Self {
+        Self { batch: Some(batch) }
+    }
+
+    pub(super) fn finish(mut self) {
+        self.batch = None;
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        let Some(batch) = &self.batch else { return };
+        if let State::Waiting { abandoned, .. } = &mut *lock(&batch.state) {
+            *abandoned += 1;
+            batch.abandoned.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Batch {
+    /// Waits until one message is confirmed.
+    pub(super) fn poll_one(&self, place: usize, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        match &mut *lock(&self.state) {
+            State::Done { refused, failed } => Poll::Ready(answer(refused, failed.as_ref(), place)),
+            State::Waiting { wakers, .. } => {
+                wait(wakers, place, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Waits until the messages of one caller are confirmed, which all are at once.
+    pub(super) fn poll_range(&self, places: Range<usize>, cx: &mut Context<'_>) -> Poll<Vec<Result<(), Fault>>> {
+        match &mut *lock(&self.state) {
+            State::Done { refused, failed } => {
+                Poll::Ready(places.map(|place| answer(refused, failed.as_ref(), place)).collect())
+            }
+            State::Waiting { wakers, .. } => {
+                wait(wakers, places.end - 1, cx);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+fn answer(refused: &[(usize, Fault)], failed: Option<&Fault>, place: usize) -> Result<(), Fault> {
+    let of_its_own = refused.iter().find(|(number, _)| *number == place).map(|(_, fault)| fault);
+    of_its_own.or(failed).map_or(Ok(()), |fault| Err(fault.clone()))
+}
+
+fn wait(wakers: &mut Vec<Option<Waker>>, place: usize, cx: &Context<'_>) {
+    if wakers.len() <= place {
+        wakers.resize(place + 1, None);
+    }
+    match &mut wakers[place] {
+        Some(waker) => waker.clone_from(cx.waker()),
+        none => *none = Some(cx.waker().clone()),
+    }
+}

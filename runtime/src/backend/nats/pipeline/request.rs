@@ -1,0 +1,142 @@
+//! Those who wait for replies.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use super::super::fault::Fault;
+use super::super::wire::Message;
+use super::batch::Caller;
+use crate::broker::lock;
+
+/// Everyone who waits for replies over one connection, by the last token of the subject that they come to.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    last: u64,
+    waiting: HashMap<u64, Waiting>,
+    /// How many were sent.
+    sent: usize,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    sent: bool,
+    /// As many as the request asked for at most.
+    replies: VecDeque<Message>,
+    failed: Option<Fault>,
+    waker: Option<Waker>,
+}
+
+impl Requests {
+    pub(super) fn add(&mut self) -> u64 {
+        self.last += 1;
+        self.waiting.insert(self.last, Waiting::default());
+        self.last
+    }
+
+    pub(super) fn remove(&mut self, token: u64) {
+        if self.waiting.remove(&token).is_some_and(|waiting| waiting.sent) {
+            self.sent -= 1;
+        }
+    }
+
+    /// Whether someone's request is with the server.
+    pub(super) fn any_sent(&self) -> bool {
+        self.sent > 0
+    }
+
+    pub(super) fn launched(&mut self, token: u64) {
+        if let Some(waiting) = self.waiting.get_mut(&token)
+            && !std::mem::replace(&mut waiting.sent, true)
+        {
+            self.sent += 1;
+        }
+    }
+
+    /// Takes note that nothing of it was sent after all.
+    pub(super) fn put_back(&mut self, token: u64) {
+        if let Some(waiting) = self.waiting.get_mut(&token)
+            && std::mem::replace(&mut waiting.sent, false)
+        {
+            self.sent -= 1;
+        }
+    }
+
+    pub(super) fn receive(&mut self, message: Message) {
+        let token = message.subject.rsplit(|byte| *byte == b'.').next();
+        let token = token.and_then(|token| std::str::from_utf8(token).ok()?.parse().ok());
+        let Some(waiting) = token.and_then(|token: u64| self.waiting.get_mut(&token)) else { return };
+        waiting.replies.push_back(message);
+        if let Some(waker) = waiting.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn fail(&mut self, token: u64, fault: &Fault) {
+        if let Some(waiting) = self.waiting.get_mut(&token) {
+            waiting.fail(fault);
+        }
+    }
+
+    /// Fails everyone whose request is with a server that can't answer any more.
+    pub(super) fn fail_sent(&mut self, fault: &Fault) {
+        for waiting in self.waiting.values_mut().filter(|waiting| waiting.sent) {
+            waiting.fail(fault);
+        }
+    }
+}
+
+impl Waiting {
+    fn fail(&mut self, fault: &Fault) {
+        self.failed.get_or_insert_with(|| fault.clone());
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// A request on its way, and its replies. Dropped, it waits for none.
+pub(in super::super) struct Request {
+    requests: Arc<Mutex<Requests>>,
+    token: u64,
+    caller: Option<Caller>,
+}
+
+impl Request {
+    pub(super) fn new(requests: Arc<Mutex<Requests>>, token: u64, caller: Caller) -> Self {
+        Self { requests, token, caller: Some(caller) }
+    }
+
+    /// Waits for the next reply. Those that came before the connection broke are returned first.
+    pub(in super::super) async fn reply(&mut self) -> Result<Message, Fault> {
+        let reply = std::future::poll_fn(|cx| self.poll_reply(cx)).await;
+        if let Some(caller) = self.caller.take() {
+            caller.finish();
+        }
+        reply
+    }
+
+    fn poll_reply(&self, cx: &mut Context<'_>) -> Poll<Result<Message, Fault>> {
+        let mut requests = lock(&self.requests);
+        let Some(waiting) = requests.waiting.get_mut(&self.token) else {
+            return Poll::Ready(Err(Fault::task_ended()));
+        };
+        if let Some(message) = waiting.replies.pop_front() {
+            return Poll::Ready(Ok(message));
+        }
+        if let Some(fault) = &waiting.failed {
+            return Poll::Ready(Err(fault.clone()));
+        }
+        match &mut waiting.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        lock(&self.requests).remove(self.token);
+    }
+}
