@@ -6,7 +6,7 @@
 //!
 //! ```
 //! tidings::conformance::topics!(topics_in_memory, tidings::conformance::InMemory, patterns);
-//! tidings::conformance::streams!(streams_in_memory, tidings::conformance::InMemory, ack_groups, commit_groups, transactions, dedup);
+//! tidings::conformance::streams!(streams_in_memory, tidings::conformance::InMemory, ack_groups, commit_groups, cursors, transactions, dedup);
 //! // With a subject of your own: `topics!(mine, MySubject, patterns, network);`
 //! ```
 //!
@@ -15,6 +15,7 @@
 //! | `patterns` | a backend with [`PatternPubSub`](crate::capability::PatternPubSub) |
 //! | `ack_groups` | a backend with [`AckGroups`](crate::capability::AckGroups) |
 //! | `commit_groups` | a backend with [`CommitGroups`](crate::capability::CommitGroups) |
+//! | `cursors` | a backend with [`Cursors`](crate::capability::Cursors) |
 //! | `dedup` | a backend with [`Dedup`](crate::capability::Dedup) |
 //! | `transactions` | a backend with [`CommitGroups`](crate::capability::CommitGroups) and [`Transactions`](crate::capability::Transactions) |
 //! | `ack_units` | a backend with [`AckGroups`](crate::capability::AckGroups) and [`Transactions`](crate::capability::Transactions) |
@@ -26,6 +27,7 @@ mod broker;
 mod commit;
 mod commit_worker;
 mod connection;
+mod cursors;
 mod delivery;
 mod ending;
 mod in_memory;
@@ -69,6 +71,12 @@ pub use commit_worker::{
     commit_worker_stop_bounded, commit_worker_stream_lost, commit_worker_trimmed,
 };
 pub use connection::{topic_liveness, topic_one_connection, topic_shared_connection};
+pub use cursors::{
+    cursor_backoff, cursor_bind_only, cursor_cancelled, cursor_close, cursor_count, cursor_ensure, cursor_exhausted,
+    cursor_info, cursor_interrupted, cursor_kept, cursor_limits, cursor_lost, cursor_nak, cursor_one_in_flight,
+    cursor_owners, cursor_poison, cursor_prefix, cursor_progress, cursor_recorded, cursor_release, cursor_settle,
+    cursor_shared, cursor_starts, cursor_term, cursor_trimmed, cursor_update,
+};
 pub use delivery::{topic_count, topic_fan_out, topic_ready};
 pub use ending::{topic_overflow_isolated, topic_uninterrupted};
 pub use in_memory::{InMemory, InMemoryTap};
@@ -229,7 +237,7 @@ macro_rules! __conformance_topics {
 
 /// Makes a module with one test for each property of a [`Subject`] with streams.
 ///
-/// Behind the subject come its abilities: any of `ack_groups`, `commit_groups`, `transactions`,
+/// Behind the subject come its abilities: any of `ack_groups`, `commit_groups`, `cursors`, `transactions`,
 /// `ack_units`, `dedup` and `network`.
 #[doc(hidden)]
 #[macro_export]
@@ -272,6 +280,14 @@ macro_rules! __conformance_tests {
             commit_names, commit_kept, commit_reset, commit_lag, commit_no_create, commit_group_ensure, commit_starts,
             commit_group_lost, commit_trimmed, commit_poison, commit_fan_out, commit_cancelled, commit_close,
             commit_interrupted, commit_limits,
+        );
+    };
+    (@streams cursors $subject:ty) => {
+        $crate::__conformance_tests!($subject:
+            cursor_one_in_flight, cursor_shared, cursor_release, cursor_count, cursor_nak, cursor_progress, cursor_backoff,
+            cursor_term, cursor_recorded, cursor_settle, cursor_poison, cursor_bind_only, cursor_owners, cursor_kept,
+            cursor_ensure, cursor_update, cursor_info, cursor_starts, cursor_prefix, cursor_exhausted, cursor_lost,
+            cursor_trimmed, cursor_cancelled, cursor_close, cursor_interrupted, cursor_limits,
         );
     };
     (@streams transactions $subject:ty) => {

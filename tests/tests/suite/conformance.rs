@@ -1,16 +1,19 @@
 //! The conformance suite on every backend.
 
+mod any;
 mod kafka;
 mod nats;
 pub(crate) mod servers;
 
+use any::AnyInMemory;
 use kafka::{Kafka40, Kafka44, Kafka44Consumer, KafkaServer};
 use nats::{Nats210, Nats215, NatsServer};
 use servers::{ClusterNode, Redis7, Redis8, RedisServer, Valkey8};
 use tidings::conformance::{InMemory, streams, topics};
 
 topics!(memory, InMemory, patterns);
-streams!(memory_streams, InMemory, ack_groups, commit_groups, transactions, ack_units, dedup);
+streams!(memory_streams, InMemory, ack_groups, commit_groups, cursors, transactions, ack_units, dedup);
+streams!(any_streams, AnyInMemory, cursors);
 topics!(redis_7_0, RedisServer<Redis7>, patterns, network);
 topics!(redis_8_0, RedisServer<Redis8>, patterns, network);
 topics!(valkey_8, RedisServer<Valkey8>, patterns, network);

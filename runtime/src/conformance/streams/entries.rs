@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::conformance::payloads::Place;
 use crate::{stream_spec, topic};
 
 macro_rules! entries {
@@ -26,6 +27,8 @@ entries! {
     Other("conformance.other", 1, u64);
     /// Keyed by a text.
     Sheet("conformance.sheet", 1, String);
+    /// Keyed by a place.
+    Spot("conformance.spot", 1, Place);
     /// Without a key.
     Row("conformance.row", 1, ());
 }

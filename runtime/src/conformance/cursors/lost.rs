@@ -1,0 +1,94 @@
+use tokio::time::Instant;
+
+use super::steps::{AWHILE, SECOND, SOON};
+use crate::capability::Cursors;
+use crate::conformance::rule::Rule;
+use crate::conformance::streams::steps::{LONG, short};
+use crate::conformance::{PATIENCE, Streams};
+use crate::error::{Error, ErrorKind};
+use crate::stream::{DurableSettings, StreamSettings};
+
+/// `cursor-lost`: where the durable or its stream goes, every call is `Absent`, also one that waits; a durable that is
+/// created anew begins anew.
+pub async fn cursor_lost<S: Streams<Backend: Cursors>>(subject: S) {
+    const RULE: Rule = Rule("cursor-lost");
+    let stream = RULE.entries(&subject).await;
+    let there = RULE.bound(&subject);
+    RULE.fill(&stream, 0..2).await;
+    let absent = |what: &str, error: &Error| RULE.same(what, error.kind(), ErrorKind::Absent);
+    for stream_goes in [false, true] {
+        let [mut one, mut two] = RULE.two_cursors(&subject, &stream, "d", DurableSettings::new()).await;
+        let durable = one.durable().clone();
+        let far = RULE.durable(&there, "d");
+        // One holds a delivery, and one waits.
+        let held = RULE.hands("before", &mut one, 0, 1).await;
+        let mut since = Instant::now();
+        let removing = async {
+            tokio::time::sleep(AWHILE).await;
+            let removed = if stream_goes { there.delete().await } else { far.delete().await };
+            since = Instant::now();
+            RULE.that(RULE.unwrap("removing", removed), "it was there");
+        };
+        let (waited, ()) = RULE.within("one that waits", async { tokio::join!(two.next(), removing) }).await;
+        absent("one that waits", &RULE.unwrap_err("one that waits", waited.map(drop)));
+        RULE.that(since.elapsed() < PATIENCE / 2, "one that waits is told at once");
+        absent("settling", &RULE.fails("settling", held.ack()).await);
+        for cursor in [&mut one, &mut two] {
+            absent("waiting without end", &RULE.fails("waiting", cursor.next()).await);
+            absent("waiting", &RULE.fails("waiting", cursor.next_within(LONG)).await);
+        }
+        absent("asking", &RULE.fails("asking", durable.info()).await);
+        absent("changing", &RULE.fails("changing", durable.update(DurableSettings::new())).await);
+        absent("binding", &RULE.fails("binding", durable.cursor()).await);
+        RULE.that(since.elapsed() < PATIENCE, "all is told at once");
+
+        if stream_goes {
+            RULE.ok("creating the stream", there.ensure(StreamSettings::new())).await;
+            RULE.fill(&stream, 0..2).await;
+            // The durable went with it.
+            absent("binding", &RULE.fails("binding", durable.cursor()).await);
+        }
+        RULE.that(RULE.ok("creating", far.ensure(DurableSettings::new())).await, "it is created anew");
+        if stream_goes {
+            RULE.done("anew", &mut RULE.cursor(&durable).await, 0..2).await;
+        } else {
+            RULE.done("anew, for who was bound before", &mut one, [0]).await;
+            RULE.done("and for the other", &mut two, [1]).await;
+            RULE.ok("removing", far.delete()).await;
+        }
+    }
+    // The control: one that waits where nothing goes is told nothing.
+    let mut cursor = RULE.cursor(&RULE.durable(&there, "d")).await;
+    RULE.hands_nothing("the control", &mut cursor, SOON).await;
+}
+
+/// `cursor-trimmed`: what is removed from the stream before it is settled comes no more and holds up nothing.
+pub async fn cursor_trimmed<S: Streams<Backend: Cursors>>(subject: S) {
+    const RULE: Rule = Rule("cursor-trimmed");
+    let stream = RULE.entries_of(&subject, short::<S>()).await;
+    let settings = DurableSettings::new().ack_wait(SECOND);
+    let told = RULE.fill(&stream, 0..1).await;
+    let [mut one, mut two] = RULE.two_cursors(&subject, &stream, "d", settings).await;
+    let held = RULE.hands("the first", &mut one, 0, 1).await;
+    let first = RULE.overrun(&subject, &stream, told[0]).await;
+    RULE.ok("acknowledging what is gone", held.ack()).await;
+    let next = RULE.ok("what is left", two.next()).await;
+    RULE.that(next.position() >= first, "what is left comes next");
+    RULE.same("the first attempt of what is left", next.attempt(), 1);
+    // Let go, and gone before its ack wait is over.
+    let gone = next.position();
+    drop(next);
+    let first = RULE.overrun(&subject, &stream, gone).await;
+    let last = RULE.fill(&stream, [1]).await[0];
+    let mut at = gone;
+    RULE.within("up to the last", async {
+        while at != last {
+            let next = RULE.ok("what is left", one.next()).await;
+            RULE.that(next.position() >= first && next.position() > at, "in order, of what is left");
+            at = next.position();
+            RULE.ok("acknowledging", next.ack()).await;
+        }
+    })
+    .await;
+    RULE.stands("the control: all is settled", two.durable(), (0, 0), last).await;
+}
