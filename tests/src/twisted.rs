@@ -1,5 +1,7 @@
 //! A backend around another, of which some operations are done otherwise.
 
+mod durables;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -8,6 +10,8 @@ use tidings::capability::{
     Wanted,
 };
 use tidings::{Depth, Durability, PendingEntry, Position, Positions, Receipt, Start, StreamSettings};
+
+pub use durables::{CursorTwist, TwistedDurable};
 
 /// The client of the backend inside.
 pub type ClientOf<W> = <<W as Twist>::Inner as Backend>::Client;

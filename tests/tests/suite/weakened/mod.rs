@@ -3,6 +3,7 @@
 
 mod backend;
 mod commit;
+mod cursors;
 mod streams;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
