@@ -20,7 +20,7 @@ use crate::capability::{BackendError, CommitGroups, Fetched, GroupMember, Stored
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, HandlerError, Operation};
-use crate::stream::{CommitGroup, Delivery, MemberSettings, Stream};
+use crate::stream::{CommitGroup, Delivery, MemberSettings, Position, Stream};
 use crate::telemetry;
 use crate::topic::{Backoff, Ended, Ends, Interruption, Stop};
 
@@ -172,7 +172,8 @@ where
                 member = None;
                 self.lost();
                 // A stream that is made anew may have other records where these stood.
-                lock(&self.progress).forget(self.queue.not_settled());
+                self.queue.stream_gone();
+                lock(&self.progress).forget();
             }
             // Rights are often granted later. Whoever took this one's name would lose it again, and so on for ever.
             let hopeless = !error.is_transient() && kind != ErrorKind::Forbidden;
@@ -250,8 +251,8 @@ where
 
     fn gone(&self, partitions: &[u32]) {
         self.queue.forget(partitions);
-        let under_way = self.queue.under_way();
-        lock(&self.progress).revoked(partitions, |position| under_way.contains(&position));
+        let here = self.queue.not_settled();
+        lock(&self.progress).revoked(partitions, |position| here.contains(&position));
     }
 
     /// Works until something goes wrong.
@@ -328,7 +329,7 @@ where
             let mut progress = lock(&self.progress);
             let new = records.into_iter().filter(|stored| !progress.give(stored.position)).collect();
             self.queue.push(new, false);
-            progress.hold_up(self.worker.settings.uncommitted)
+            progress.hold_up(self.worker.settings.uncommitted, |first| self.queue.is_handled(first))
         };
         // What is behind a delivery that failed waits with it: nobody else has the partition.
         drop(self.queue.take_refused());
@@ -376,18 +377,44 @@ where
 
     /// Commits what was handled, all that there is each time, until the handlers have ended.
     async fn settle(&self, member: &B::Member) -> Result<(), Error> {
-        // What couldn't be committed before.
-        self.commit(member).await?;
-        loop {
-            let positions = self.queue.to_settle(usize::MAX).await;
-            if positions.is_empty() {
-                return Ok(());
+        // At first there is what couldn't be committed before.
+        let (mut more, mut ended) = (true, false);
+        while more || !ended {
+            if !more {
+                let positions = self.queue.to_settle(usize::MAX).await;
+                (more, ended) = (!positions.is_empty(), positions.is_empty());
+                self.handled(&positions);
+                continue;
             }
-            // What is known here needs no second look.
-            self.queue.settled();
-            lock(&self.progress).handled(&positions);
-            self.commit(member).await?;
+            more = false;
+            let mut committing = pin!(self.commit(member));
+            // What is handled meanwhile is noted at once: it mustn't seem to hold its partition up.
+            loop {
+                let mut handled = pin!(self.queue.to_settle(usize::MAX));
+                let next = poll_fn(|cx| {
+                    if let Poll::Ready(committed) = committing.as_mut().poll(cx) {
+                        return Poll::Ready(Err(committed));
+                    }
+                    if ended { Poll::Pending } else { handled.as_mut().poll(cx).map(Ok) }
+                });
+                match next.await {
+                    Err(committed) => break committed?,
+                    Ok(positions) if positions.is_empty() => ended = true,
+                    Ok(positions) => {
+                        more = true;
+                        self.handled(&positions);
+                    }
+                }
+            }
         }
+        Ok(())
+    }
+
+    /// Notes what was handled.
+    fn handled(&self, positions: &[Position]) {
+        // What is known here needs no second look.
+        self.queue.settled();
+        lock(&self.progress).handled(positions);
     }
 
     async fn commit(&self, member: &B::Member) -> Result<(), Error> {

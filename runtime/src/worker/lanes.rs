@@ -132,6 +132,11 @@ impl Lanes {
         });
     }
 
+    /// Handles every lane again.
+    pub(super) fn resume(&mut self) {
+        self.paused.clear();
+    }
+
     /// Takes the positions of what was refused: it is pending, and nothing here will handle it.
     pub(super) fn take_refused(&mut self) -> Vec<Position> {
         std::mem::take(&mut self.refused)

@@ -6,8 +6,6 @@ use crate::stream::{Position, Positions};
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     parts: HashMap<u32, Part>,
-    /// What is under way of a stream that is gone: that it is handled says nothing of what stands there now.
-    gone: Vec<Position>,
 }
 
 #[derive(Debug, Default)]
@@ -57,10 +55,6 @@ impl Progress {
     /// Says that records were handled.
     pub(super) fn handled(&mut self, positions: &[Position]) {
         for position in positions {
-            if let Some(index) = self.gone.iter().position(|gone| gone == position) {
-                self.gone.swap_remove(index);
-                continue;
-            }
             let Some(part) = self.parts.get_mut(&position.partition()) else { continue };
             for given in [&mut part.given, &mut part.before] {
                 if let Ok(index) = given.binary_search_by_key(&position.offset(), |given| given.offset) {
@@ -130,20 +124,25 @@ impl Progress {
         }
     }
 
-    /// The stream is gone, with what is under way of it: what stands at these positions next may be something else.
-    pub(super) fn forget(&mut self, under_way: Vec<Position>) {
-        self.gone = under_way;
+    /// The stream is gone: what stands at these positions next may be something else.
+    pub(super) fn forget(&mut self) {
         for part in self.parts.values_mut() {
             part.before.clear();
         }
     }
 
-    /// The partitions of which too much isn't committed and that aren't held up yet, each with what holds it up.
-    pub(super) fn hold_up(&mut self, most: usize) -> Vec<Position> {
+    /// The partitions of which too much isn't committed and that aren't held up yet, each with what holds it up: not what
+    /// is handled and will be noted.
+    pub(super) fn hold_up(&mut self, most: usize, is_handled: impl Fn(Position) -> bool) -> Vec<Position> {
         let mut held_up = Vec::new();
         for (partition, part) in &mut self.parts {
-            if part.given.len() >= most && !part.moving && !std::mem::replace(&mut part.held_up, true) {
-                held_up.extend(part.given.front().map(|given| Position::new(*partition, given.offset)));
+            if part.given.len() < most || part.moving || part.held_up {
+                continue;
+            }
+            let first = part.given.front().map(|given| Position::new(*partition, given.offset));
+            if let Some(first) = first.filter(|first| !is_handled(*first)) {
+                part.held_up = true;
+                held_up.push(first);
             }
         }
         held_up
@@ -240,14 +239,11 @@ mod tests {
         progress.handled(&[at(1), at(3)]);
         progress.committed(&progress.to_commit());
         progress.revoked(&[0], |position| position == at(2));
-        progress.forget(vec![at(2)]);
+        progress.forget();
         progress.assign(&[0]);
         assert_eq!([1, 2, 3].map(|offset| progress.give(at(offset))), [false; 3]);
-        // Of the one that is gone.
-        progress.handled(&[at(1), at(2)]);
+        progress.handled(&[at(1)]);
         assert_eq!(to_commit(&progress), Some(1));
-        progress.handled(&[at(2)]);
-        assert_eq!(to_commit(&progress), Some(2));
     }
 
     #[test]
@@ -264,8 +260,9 @@ mod tests {
     #[test]
     fn too_much_that_is_not_committed_holds_a_partition_up_until_half_is() {
         let mut progress = given(1..=4);
-        assert_eq!(progress.hold_up(4), [at(1)]);
-        assert!(progress.hold_up(4).is_empty());
+        assert!(progress.hold_up(4, |first| first == at(1)).is_empty());
+        assert_eq!(progress.hold_up(4, |_| false), [at(1)]);
+        assert!(progress.hold_up(4, |_| false).is_empty());
         progress.handled(&[at(1)]);
         assert!(progress.let_go(4).is_empty());
         progress.handled(&[at(2)]);

@@ -50,6 +50,9 @@ struct State {
     lanes: Lanes,
     /// Of each slot.
     under_way: Vec<Vec<Position>>,
+    /// Of each slot, whether what is under way is of a stream that is gone: what becomes of it says nothing of what stands
+    /// there now.
+    stale: Vec<bool>,
     /// Handled, to be settled.
     done: Vec<Position>,
     /// Handed to the backend to be settled, and not confirmed.
@@ -78,6 +81,7 @@ impl Queue {
             state: Mutex::new(State {
                 lanes: Lanes::new(slots),
                 under_way: vec![Vec::new(); slots],
+                stale: vec![false; slots],
                 slots,
                 ..State::default()
             }),
@@ -198,10 +202,11 @@ impl Queue {
         let state = &mut *state;
         let settle = !taken.is_empty() && std::mem::take(&mut state.settler_idle);
         state.under_way[slot].clear();
+        let counts = !std::mem::take(&mut state.stale[slot]);
         for (stored, fate) in taken.drain(..).zip(fates.drain(..)) {
             let is_orphan = !state.orphans.is_empty() && state.orphans.remove(&stored.position);
             match fate {
-                _ if is_orphan => {}
+                _ if is_orphan || !counts => {}
                 Fate::Handled => state.done.push(stored.position),
                 // The new group's is to stay unsettled, too.
                 Fate::Unsettled => drop(state.carried.remove(&stored.position)),
@@ -243,14 +248,16 @@ impl Queue {
         lock(&self.state).lanes.take_refused()
     }
 
-    /// Pauses the lane of something that failed, and says how many lanes are paused.
-    pub(super) fn pause(&self, failed: &Stored) -> usize {
+    /// Pauses the lane of something that failed in a slot, and says how many lanes are paused.
+    pub(super) fn pause(&self, slot: usize, failed: &Stored) -> usize {
         let mut state = lock(&self.state);
         if let Some(held) = &mut state.holds {
             *held += 1;
             return *held;
         }
-        state.lanes.pause(lane_of(failed));
+        if !state.stale[slot] {
+            state.lanes.pause(lane_of(failed));
+        }
         state.lanes.paused()
     }
 
@@ -361,6 +368,19 @@ impl Queue {
         state.holds = state.holds.map(|_| 0);
     }
 
+    /// The stream is gone, and everything that is here with it.
+    pub(super) fn stream_gone(&self) {
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        state.lanes.remove(|_| true);
+        state.lanes.resume();
+        state.done.clear();
+        state.settling.clear();
+        for (stale, under_way) in state.stale.iter_mut().zip(&state.under_way) {
+            *stale = !under_way.is_empty();
+        }
+    }
+
     /// Everything that is pending for this worker and isn't settled.
     pub(super) fn held(&self) -> Vec<Position> {
         lock(&self.state).known().into_iter().collect()
@@ -389,11 +409,11 @@ impl Queue {
         });
     }
 
-    /// The partitions of which something waits or is under way.
+    /// The partitions of which something waits, is under way or is handled and wasn't taken to be settled.
     pub(super) fn busy(&self) -> HashSet<u32> {
         let state = lock(&self.state);
-        let under_way = state.under_way.iter().flatten().copied();
-        state.lanes.positions().chain(under_way).map(Position::partition).collect()
+        let here = state.under_way.iter().flatten().chain(&state.done).copied();
+        state.lanes.positions().chain(here).map(Position::partition).collect()
     }
 
     /// Takes nothing more, and returns what waited.
@@ -459,6 +479,11 @@ impl Queue {
         let state = lock(&self.state);
         let handled = state.done.iter().chain(&state.settling);
         state.under_way.iter().flatten().chain(handled).copied().collect()
+    }
+
+    /// Whether something is handled and wasn't taken to be settled.
+    pub(super) fn is_handled(&self, position: Position) -> bool {
+        lock(&self.state).done.contains(&position)
     }
 
     /// What is under way.

@@ -191,7 +191,7 @@ where
     }
 
     fn unsettled(&self, stored: &Stored, error: &Error) {
-        let paused = self.queue.pause(stored);
+        let paused = self.queue.pause(self.index, stored);
         let (position, attempt) = (stored.position, stored.attempt);
         telemetry::unsettled(self.stream.declaration(), self.stream.broker().inner.system, position, attempt, error);
         if let Some(notice) = &self.notice {
