@@ -366,7 +366,9 @@ impl Held {
         std::mem::take(&mut self.rewinds)
     }
 
-    pub(super) fn has_rewinds(&self) -> bool {
+    /// Whether somebody still waits to go back.
+    pub(super) fn has_rewinds(&mut self) -> bool {
+        self.rewinds.retain(|reply| !reply.is_closed());
         !self.rewinds.is_empty()
     }
 

@@ -50,7 +50,7 @@ const HEARTBEAT: Duration = Duration::from_millis(500);
 /// How often it is looked whether the stream is there after partitions were taken, and how long between.
 const LOOKS: u32 = 8;
 const LOOK: Duration = Duration::from_millis(500);
-/// So long a member that leaves waits at most until it has arrived.
+/// So long a member that leaves waits at most until it has arrived, where the broker closes.
 const ARRIVAL: Duration = Duration::from_secs(2);
 /// A member that hands over in good time isn't given up for it.
 const GRACE: Duration = Duration::from_mins(1);
@@ -161,6 +161,8 @@ impl Poller {
             // The thread polls for ever, so this is no more than what a rebalance has to wait for a hand-over.
             .set("max.poll.interval.ms", millis(patience.max(session)).to_string())
             .set("topic.metadata.refresh.interval.ms", "10000")
+            // How long a topic that isn't there is hoped for: without one nobody joins.
+            .set("topic.metadata.propagation.max.ms", "1000")
             .set("queued.min.messages", "10000")
             .set("queued.max.messages.kbytes", QUEUED_KIB)
             // How long a full queue isn't filled. A second is the default, in which a fast reader starves.
@@ -439,7 +441,7 @@ impl Polling {
 
     /// Finds out what is committed where an answer was lost.
     fn resolve(&mut self) {
-        let held = self.poller.held();
+        let mut held = self.poller.held();
         let doubtful = held.doubtful();
         if doubtful.is_empty() || !(held.has_commits() || held.has_rewinds() || held.has_units()) {
             return;
@@ -458,7 +460,8 @@ impl Polling {
 
     fn rewind(&mut self) {
         let mut held = self.poller.held();
-        if !held.has_rewinds() || !held.doubtful().is_empty() {
+        // Whether it goes back to before what is being committed is known once that has ended.
+        if self.sent.is_some() || held.unit_open || !held.has_rewinds() || !held.doubtful().is_empty() {
             return;
         }
         let (replies, begin) = (held.rewinds(), held.rewind());
@@ -753,6 +756,7 @@ impl Polling {
             }
         }
         self.arrive();
+        self.say_farewell();
         let waits = self.is_committing();
         if let Some(asked) = self.sent.take() {
             answer(asked, &Fault::new(kind, Outcome::Unknown, text));
@@ -771,9 +775,24 @@ impl Polling {
     /// Waits for a while until the member is in the group. One that goes before it knows that it has joined leaves a
     /// name behind, for which everyone else waits as long as a session.
     fn arrive(&self) {
-        let until = Instant::now() + self.poller.clients.host.limits().timeout.min(ARRIVAL);
-        while self.listener.is_joining() && Instant::now() < until && self.consumer.client().fatal_error().is_none() {
+        let since = Instant::now();
+        let clients = &self.poller.clients;
+        while self.listener.is_joining() && self.consumer.client().fatal_error().is_none() {
+            // A join takes that long where it has to wait for one that is gone.
+            let most = if clients.stopped() { ARRIVAL } else { clients.settings.session_timeout + ARRIVAL };
+            if since.elapsed() >= most {
+                break;
+            }
             let _ = self.consumer.poll(Duration::from_millis(5));
+        }
+    }
+
+    /// Leaves where the member has no partition: librdkafka closes such a one without a word, so that everyone else would
+    /// wait for it as long as a session. One with a name keeps its place.
+    fn say_farewell(&self) {
+        let none = self.consumer.assignment().is_ok_and(|partitions| partitions.count() == 0);
+        if none && self.poller.instance.is_none() {
+            self.consumer.unsubscribe();
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a member is given, and what it commits.
 
 use tidings::{ErrorKind, Outcome, Position};
+use tidings_tests::harness::Kafka;
 
 use super::*;
 
@@ -9,6 +10,7 @@ on_every_way! {
     two_members_share_the_partitions,
     a_group_that_nobody_recorded_is_absent,
     rewinding_gives_what_is_not_committed_again,
+    a_member_without_a_partition_leaves_as_the_others,
 }
 
 async fn a_member_reads_commits_and_another_goes_on(way: Way) {
@@ -119,4 +121,29 @@ async fn rewinding_gives_what_is_not_committed_again(way: Way) {
     assert_eq!(read(&member, 3).await.iter().map(number).collect::<Vec<_>>(), [7, 8, 9]);
     tokio::time::sleep(A_MOMENT).await;
     assert!(look(&member).await.is_empty());
+}
+
+async fn a_member_without_a_partition_leaves_as_the_others(way: Way) {
+    let server = Kafka::shared(way.kind).await;
+    // Whoever waits for one that said no farewell waits for longer than the test.
+    let broker = broker(way.backend(&server.address()).session_timeout(Duration::from_mins(2)), &namespace());
+    let orders = Order::stream(&broker).unwrap();
+    orders.ensure(StreamSettings::new()).await.unwrap();
+    let group = group(&orders, Start::Earliest).await;
+    let one = group.join(MemberSettings::new()).await.unwrap();
+    spread(&[&one], &[1]).await;
+    for leaves in [true, false] {
+        let idle = group.join(MemberSettings::new()).await.unwrap();
+        spread(&[&one, &idle], &[0, 1]).await;
+        tokio::join!(look(&one), look(&idle));
+        if leaves {
+            idle.leave().await;
+        } else {
+            drop(idle);
+        }
+    }
+    let next = group.join(MemberSettings::new()).await.unwrap();
+    one.leave().await;
+    spread(&[&next], &[1]).await;
+    broker.close(Duration::from_secs(10)).await.expect("everything ends");
 }
