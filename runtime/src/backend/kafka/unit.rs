@@ -34,6 +34,8 @@ use crate::stream::{Position, Positions, Receipt};
 const MOST: usize = 4;
 /// How long a transaction that failed may take to be undone, where the unit's own time is up.
 const UNDO: Duration = Duration::from_secs(1);
+/// So long a call that undoes one takes at once.
+const PIECE: Duration = Duration::from_millis(10);
 /// Before a unit that was refused for the moment is tried again.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -308,11 +310,13 @@ impl Worker {
             }
             Err(fault) => fault,
         };
-        // A producer that was fenced, or fails to undo it, isn't used again; the server undoes what it left.
+        // A producer that was fenced, fails to undo it or lost a record isn't used again: the next unit may be refused for it.
+        // What it left the server undoes.
         let fatal = producer.client().fatal_error().map(|(code, _)| code);
         // What was under way then ended without saying so.
         let fault = fatal.map_or(fault, |code| Fault::of_code(code, Outcome::NotApplied));
-        if fatal.is_none() && producer.abort_transaction(left(until).max(UNDO)).is_ok() {
+        let undone = fatal.is_none() && self.undo(&producer, until.max(Instant::now() + UNDO));
+        if undone && is_of_the_moment(&fault) {
             self.producer = Some(producer);
         }
         settle(tickets, false);
@@ -404,6 +408,23 @@ impl Worker {
 
     fn commit(&self, producer: &BaseProducer<Deliveries>, until: Instant) -> Result<(), Fault> {
         self.again(until, |most| producer.commit_transaction(most))
+    }
+
+    /// Undoes a transaction, and says whether that was done. Meanwhile what becomes of its records is to be heard: the
+    /// client waits for that, and tells it only when it is asked.
+    fn undo(&self, producer: &BaseProducer<Deliveries>, until: Instant) -> bool {
+        loop {
+            match producer.abort_transaction(PIECE) {
+                Ok(()) => return true,
+                Err(KafkaError::Transaction(error)) if error.is_retriable() && !left(until).is_zero() => {
+                    if self.clients.stopped() {
+                        return false;
+                    }
+                    producer.poll(Duration::ZERO);
+                }
+                Err(_) => return false,
+            }
+        }
     }
 
     /// Makes a call, and resumes it where its answer only takes longer.

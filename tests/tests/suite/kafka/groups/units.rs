@@ -1,5 +1,7 @@
 //! Units on Kafka.
 
+use rdkafka::config::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use tidings::{ErrorKind, Outcome, Position, Positions};
 use tidings_tests::harness::Kafka;
 
@@ -10,6 +12,8 @@ on_every_way! {
     a_unit_of_a_member_that_lost_a_partition_records_nothing,
     f19_a_replaced_client_is_fenced,
     a_transaction_s_marker_is_no_lag,
+    an_open_unit_is_not_seen,
+    of_a_unit_that_fails_nothing_is_seen,
 }
 
 #[stream_spec(name = "shop.totals", version = 1, key = u64)]
@@ -122,4 +126,71 @@ async fn a_transaction_s_marker_is_no_lag(way: Way) {
     broker.unit().append(&orders, (&3, &Order { number: 3 })).record().await.unwrap();
     assert!(group.lag().await.unwrap()[0].records > 0);
     assert_eq!(read(&member, 1).await.iter().map(number).collect::<Vec<_>>(), [3]);
+}
+
+async fn an_open_unit_is_not_seen(way: Way) {
+    let (broker, orders) = shared(way, 1).await;
+    let totals = totals(&broker).await;
+    let group = group(&orders, Start::Earliest).await;
+    let member = group.join(MemberSettings::new()).await.unwrap();
+    let (address, topics) =
+        (Kafka::shared(way.kind).await.address(), [orders.address().to_owned(), totals.address().to_owned()]);
+    let patience = Duration::from_secs(20);
+    let open = tokio::task::spawn_blocking(move || {
+        let producer: BaseProducer = ClientConfig::new()
+            .set("bootstrap.servers", address)
+            .set("transactional.id", &topics[0])
+            .create()
+            .expect("the settings are good");
+        producer.init_transactions(patience).expect("the server is up");
+        producer.begin_transaction().expect("none is open");
+        for (topic, data) in topics.iter().zip([r#"{"number":1}"#, r#"{"orders":1}"#]) {
+            producer.send(BaseRecord::<(), _>::to(topic).payload(data)).expect("there is room");
+        }
+        producer.flush(patience).expect("the server is up");
+        producer
+    });
+    let producer = open.await.unwrap();
+    // What comes behind it isn't seen before it has ended either.
+    broker.unit().append(&totals, (&2, &Total { orders: 2 })).record().await.unwrap();
+    assert_eq!(seen(&totals).await, [0_u64; 0]);
+    assert!(look(&member).await.is_empty());
+    let commit = move || {
+        producer.commit_transaction(patience).expect("the server is up");
+    };
+    tokio::task::spawn_blocking(commit).await.unwrap();
+    assert_eq!(read(&member, 1).await.iter().map(number).collect::<Vec<_>>(), [1]);
+    assert_eq!(seen(&totals).await, [1, 2]);
+}
+
+async fn of_a_unit_that_fails_nothing_is_seen(way: Way) {
+    #[stream_spec(name = "shop.notes", version = 1, key = u64)]
+    #[derive(Serialize, Deserialize)]
+    struct Note {
+        text: String,
+    }
+    let (broker, orders) = shared(way, 1).await;
+    let totals = totals(&broker).await;
+    let group = group(&orders, Start::Earliest).await;
+    append(&orders, 0..4).await;
+    let member = group.join(MemberSettings::new()).await.unwrap();
+    let deliveries = read(&member, 4).await;
+    let notes = Note::stream(&broker).unwrap();
+    let server = Kafka::shared(way.kind).await;
+    server.create_topic(notes.address(), 1, &[("max.message.bytes", "1000")]).await;
+    let note = |bytes| Note { text: "x".repeat(bytes) };
+    let unit = |orders, bytes| {
+        let unit = broker.unit().append(&totals, (&1, &Total { orders })).append(&notes, (&1, &note(bytes)));
+        unit.commit(&member, deliveries.iter().map(Delivery::position))
+    };
+    let since = Instant::now();
+    let failed = unit(1, 5_000).record().await.unwrap_err();
+    assert_eq!((failed.kind(), failed.outcome()), (ErrorKind::TooLarge, Outcome::NotApplied), "{failed}");
+    // It is undone at once, so that there is time to try again.
+    assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
+    assert_eq!(seen(&totals).await, [0_u64; 0]);
+    assert!(group.committed().await.unwrap().is_empty());
+    unit(2, 500).record().await.unwrap();
+    assert_eq!(seen(&totals).await, [2]);
+    assert_eq!(group.committed().await.unwrap().get(0), Some(Position::new(0, 3)));
 }
