@@ -1,7 +1,7 @@
 //! The conformance suite on every backend.
 
 mod any;
-mod kafka;
+pub(crate) mod kafka;
 mod nats;
 pub(crate) mod servers;
 
@@ -25,6 +25,6 @@ streams!(redis_8_0_streams, RedisServer<Redis8>, ack_groups, dedup, network);
 streams!(valkey_8_streams, RedisServer<Valkey8>, ack_groups, dedup, network);
 streams!(redis_cluster_streams, ClusterNode, ack_groups, dedup, network);
 // What is trimmed there is removed past the backend: Kafka counts no records.
-streams!(kafka_4_0_streams, KafkaServer<Kafka40>, commit_groups, network);
-streams!(kafka_4_4_streams, KafkaServer<Kafka44>, commit_groups, network);
-streams!(kafka_4_4_consumer_streams, KafkaServer<Kafka44Consumer>, commit_groups);
+streams!(kafka_4_0_streams, KafkaServer<Kafka40>, commit_groups, transactions, network);
+streams!(kafka_4_4_streams, KafkaServer<Kafka44>, commit_groups, transactions, network);
+streams!(kafka_4_4_consumer_streams, KafkaServer<Kafka44Consumer>, commit_groups, transactions);

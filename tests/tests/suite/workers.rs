@@ -4,6 +4,7 @@ mod faults;
 mod load;
 mod weakened;
 
+use crate::conformance::kafka::{Kafka44, KafkaServer};
 use crate::conformance::servers::{ClusterNode, Redis7, Redis8, RedisServer, Valkey8};
 use tidings::conformance::{InMemory, commit_workers, workers};
 
@@ -13,3 +14,4 @@ workers!(redis_7_0, RedisServer<Redis7>, network);
 workers!(redis_8_0, RedisServer<Redis8>, network);
 workers!(valkey_8, RedisServer<Valkey8>, network);
 workers!(redis_cluster, ClusterNode, network);
+commit_workers!(kafka_4_4_commit, KafkaServer<Kafka44>);

@@ -26,13 +26,13 @@ impl Rule {
 
     /// The numbers in the outputs, in order. Kafka shows what a unit recorded a moment after it has returned.
     async fn put_out<S: Streams>(self, outputs: &Outputs<S>) -> Vec<u64> {
-        let mut read = self.ok("reading the outputs", outputs.read(Start::Earliest, ALL, Duration::ZERO)).await;
+        let mut read = self.look(outputs, Start::Earliest, Duration::ZERO).await;
         loop {
             if S::PAUSED {
                 break;
             }
             let after: Positions = read.iter().map(crate::Delivery::position).collect();
-            let more = self.ok("reading the outputs", outputs.read(after, ALL, AWHILE)).await;
+            let more = self.look(outputs, after, AWHILE).await;
             if more.is_empty() {
                 break;
             }
@@ -40,6 +40,26 @@ impl Rule {
         }
         let number = |delivery: &crate::Delivery<Other>| delivery.value().map(|other| other.n);
         read.iter().map(|delivery| number(delivery).expect("what a unit appends decodes")).collect()
+    }
+
+    /// Reads the outputs. A connection that was broken may be told once more.
+    async fn look<B: crate::capability::Log>(
+        self,
+        outputs: &Stream<Other, B>,
+        from: impl Into<Start>,
+        wait: Duration,
+    ) -> Vec<crate::Delivery<Other>> {
+        let from = from.into();
+        self.within("reading the outputs", async {
+            loop {
+                match outputs.read(from.clone(), ALL, wait).await {
+                    Ok(read) => return read,
+                    Err(error) if error.is_transient() => tokio::time::sleep(Duration::from_millis(2)).await,
+                    Err(error) => panic!("{}: reading the outputs: {error:?}", self.0),
+                }
+            }
+        })
+        .await
     }
 }
 
@@ -268,7 +288,7 @@ pub async fn unit_once<S: Streams<Backend: CommitGroups + Transactions>>(subject
         .await
         .expect("unit-atomic: hung: members that come and go");
     let rest = RULE.joins(&group).await;
-    RULE.within("the rest", async {
+    let finishing = async {
         while RULE.behind_by(&group).await.iter().sum::<u64>() > 0 {
             let read = RULE.ok("reading", rest.read(ALL, SOON)).await;
             for delivery in read {
@@ -277,8 +297,8 @@ pub async fn unit_once<S: Streams<Backend: CommitGroups + Transactions>>(subject
                 RULE.ok("recording", unit.commit(&rest, [delivery.position()]).record()).await;
             }
         }
-    })
-    .await;
+    };
+    tokio::time::timeout(Duration::from_mins(1), finishing).await.expect("unit-atomic: hung: the rest");
     let mut times: BTreeMap<u64, u32> = BTreeMap::new();
     for n in RULE.put_out::<S>(&outputs).await {
         *times.entry(n).or_default() += 1;

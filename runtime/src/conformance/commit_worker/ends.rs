@@ -5,7 +5,7 @@ use crate::capability::CommitGroups;
 use crate::conformance::rule::{Rule, limits};
 use crate::conformance::streams::steps::give_up;
 use crate::conformance::worker::crew::{Hand, Seen, Work, count, gated, note};
-use crate::conformance::{PATIENCE, Subject};
+use crate::conformance::{PATIENCE, Streams, Subject};
 use crate::error::{Cause, ErrorKind};
 use crate::stream::{Delivery, Start, StreamSettings};
 use crate::topic::Ended;
@@ -69,11 +69,14 @@ pub async fn commit_worker_gap<S: Subject<Backend: CommitGroups>>(subject: S) {
 
 /// `commit-group-lost`: a stream that vanishes under a worker is told as a gap; what is appended to the next one comes, all
 /// of it and once. A group that was never there is an error.
-pub async fn commit_worker_stream_lost<S: Subject<Backend: CommitGroups>>(subject: S) {
+pub async fn commit_worker_stream_lost<S: Streams<Backend: CommitGroups>>(subject: S) {
     const RULE: Rule = Rule("commit-group-lost");
     let gaps = |seen: &[Seen]| count(seen, |seen| matches!(seen, Seen::Gap(Cause::Vanished, _)));
     // The worker's own broker has ensured it, or another one does.
     for own in [true, false] {
+        if own && !S::RENEWS {
+            continue;
+        }
         let first = Sharers::sharing(RULE, &subject, 1).await;
         let crew = if own { first } else { Sharers::sharing_beside(RULE, &subject, limits()) };
         let other = Sharers::sharing_beside(RULE, &subject, limits());

@@ -124,7 +124,8 @@ async fn name<S: Subject<Backend: CommitGroups>>(subject: &S) {
         all.sort_unstable();
         all
     };
-    for named in [true, false] {
+    // Those with names last: a group waits for them long after they have left.
+    for named in [false, true] {
         let crew = Sharers::sharing(RULE, subject, 4).await;
         let stays = Sharers::sharing_beside(RULE, subject, limits());
         let of = |crew: &Sharers<S::Backend>, who: &'static str| {

@@ -56,6 +56,8 @@ pub trait Streams: Subject<Backend: Log> {
     /// Whether a stream has a window for ids ([`StreamSettings::dedup_window`](crate::StreamSettings::dedup_window)). Where
     /// it hasn't, the system must refuse any but the default.
     const REMEMBERS: bool = true;
+    /// Whether who reads a stream that is removed and made anew at once is told so. Kafka's client goes on where it was.
+    const RENEWS: bool = true;
 
     /// Removes the records of a partition up to a position, past the backend. Only a system that doesn't
     /// [count](Self::COUNTS) is asked to.

@@ -99,6 +99,7 @@ impl<W: Which> Streams for KafkaServer<W> {
     const TRIMS_FOR_SURE: bool = true;
     const COUNTS: bool = false;
     const REMEMBERS: bool = false;
+    const RENEWS: bool = false;
 
     async fn append_raw(&self, stream: &str, partition: u32, record: Raw) {
         let config = self.past();
