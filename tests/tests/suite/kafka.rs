@@ -1,7 +1,9 @@
 //! Apache Kafka as the harness starts it, seen by the client that the library builds on.
 
+mod cluster;
 mod groups;
 mod load;
+mod mock;
 mod streams;
 
 use std::path::Path;

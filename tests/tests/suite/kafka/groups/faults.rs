@@ -5,13 +5,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use tidings::ErrorKind;
-use tidings_tests::harness::{Kafka, KafkaOptions, free_ports};
+use tidings_tests::harness::{Cut, Kafka, KafkaOptions, Refusal, free_ports};
 
 use super::*;
 
 on_every_way! {
     a_server_that_was_never_there_holds_nobody_up,
     a_member_outlives_its_server_s_absence,
+    a_paused_server_holds_no_leaving_member_up,
+    the_place_of_a_named_member_that_crashed_is_taken,
     nothing_is_lost_while_members_come_and_go,
     f12_lag_is_counted_while_a_group_is_busy,
 }
@@ -132,6 +134,84 @@ struct Seen {
     times: BTreeMap<u64, usize>,
     committed: BTreeSet<u64>,
     again: Vec<u64>,
+}
+
+async fn a_paused_server_holds_no_leaving_member_up(way: Way) {
+    let server = Kafka::start(way.kind, KafkaOptions::default()).await;
+    let broker = broker_with(way.backend(&server.address()), &namespace(), limits());
+    let orders = Order::stream(&broker).unwrap();
+    orders.ensure(StreamSettings::new().partitions(3)).await.unwrap();
+    let group = group(&orders, Start::Earliest).await;
+    append(&orders, 0..10).await;
+    let [first, second, third] = [(); 3].map(|()| group.join(MemberSettings::new()));
+    let (first, second, third) = tokio::join!(first, second, third);
+    let (first, second, third) = (first.unwrap(), second.unwrap(), third.unwrap());
+    within("each has a partition", async {
+        while [&first, &second, &third].iter().any(|member| member.assigned().is_empty()) {
+            tokio::join!(look(&first), look(&second), look(&third));
+        }
+    })
+    .await;
+    server.pause().await;
+    let since = Instant::now();
+    first.leave().await;
+    let left = since.elapsed();
+    let since = Instant::now();
+    drop(second);
+    let dropped = since.elapsed();
+    let since = Instant::now();
+    broker.close(Duration::from_secs(20)).await.expect("everything ends");
+    let closed = since.elapsed();
+    eprintln!("{way:?}: left after {left:?}, dropped after {dropped:?}, closed after {closed:?}");
+    assert!(left < TIMEOUT * 2 && dropped < A_MOMENT && closed < Duration::from_secs(15));
+    let ended = within("reading", third.read(PAGE, A_MOMENT)).await.map(drop).unwrap_err();
+    assert_eq!(ended.kind(), ErrorKind::Closed, "{ended}");
+    server.resume().await;
+}
+
+/// A member that is cut off is as one whose process was killed: the server hears no farewell.
+async fn the_place_of_a_named_member_that_crashed_is_taken(way: Way) {
+    let server = Kafka::shared(way.kind).await;
+    let (namespace, door) = (namespace(), server.door().await);
+    let there = broker(way.backend(&server.address()), &namespace);
+    let orders = Order::stream(&there).unwrap();
+    orders.ensure(StreamSettings::new().partitions(2)).await.unwrap();
+    let group = group(&orders, Start::Earliest).await;
+    append(&orders, 0..10).await;
+    let behind = broker_with(way.backend(&door.address()), &namespace, limits());
+    let cut_off = Order::stream(&behind).unwrap().commit_group("reports").unwrap();
+    let named = || MemberSettings::new().name("one");
+    let one = cut_off.join(named()).await.unwrap();
+    let deliveries = read(&one, 10).await;
+    commit(&one, &deliveries[..5]).await;
+    let left: BTreeSet<u64> = {
+        let committed = group.committed().await.unwrap();
+        let is_left = |at: tidings::Position| committed.get(at.partition()).is_none_or(|done| done < at);
+        deliveries.iter().filter(|delivery| is_left(delivery.position())).map(number).collect()
+    };
+    door.refuse(Refusal::StopListening).await;
+    door.cut(Cut::Reset).await;
+    // Where the server decides, the place is another's once the session is over.
+    let mut numbers = BTreeSet::new();
+    within("another has its place", async {
+        let mut next = group.join(named()).await;
+        while numbers.len() < left.len() {
+            let read = match &next {
+                Ok(next) => next.read(PAGE, Duration::from_millis(200)).await,
+                Err(error) => Err(error.clone()),
+            };
+            match read {
+                Ok(deliveries) => numbers.extend(deliveries.iter().map(number)),
+                Err(error) => {
+                    assert!(matches!(error.kind(), ErrorKind::Revoked | ErrorKind::Conflict), "{error}");
+                    next = group.join(named()).await;
+                }
+            }
+        }
+    })
+    .await;
+    assert_eq!(numbers, left);
+    behind.close(Duration::from_secs(20)).await.expect("everything ends");
 }
 
 async fn nothing_is_lost_while_members_come_and_go(way: Way) {
