@@ -2,18 +2,20 @@ use std::time::Duration;
 
 use super::Streams;
 use super::entries::{Entry, EntryV2, Other};
-use super::steps::{Entries, LONG, all, later, places};
+use super::steps::{Entries, LONG, all, later, parted, places};
 use crate::capability::{AckGroups, partition_of};
 use crate::conformance::rule::Rule;
 use crate::error::{ErrorKind, Operation};
 use crate::stream::{Position, Start, StreamSettings};
 
-/// Settings of three partitions and whatever the system keeps; what it doesn't keep it must refuse.
+/// Settings of three partitions and whatever the system keeps; what it can't have it must refuse.
 async fn settings_of<S: Streams>(rule: Rule, stream: &Entries<S>) -> StreamSettings {
-    let mut settings = StreamSettings::new().partitions(3);
+    let mut settings = parted::<S>(3);
+    let wide = settings.clone().partitions((S::PARTITIONS + 1).min(1_024));
     let counted = settings.clone().max_len(1_000_000);
     let remembered = settings.clone().dedup_window(Duration::from_mins(1));
-    for (keeps, asked) in [(S::COUNTS, &counted), (S::REMEMBERS, &remembered)] {
+    let parts = S::PARTITIONS >= wide.partitions;
+    for (keeps, asked) in [(parts, &wide), (S::COUNTS, &counted), (S::REMEMBERS, &remembered)] {
         if !keeps {
             let refused = rule.fails("what the system doesn't keep", stream.ensure(asked.clone())).await;
             rule.refused("what the system doesn't keep", &refused, ErrorKind::Unsupported);
@@ -62,17 +64,15 @@ pub async fn stream_ensure<S: Streams>(subject: S) {
     // The number of partitions is the stream's own, which a process that never heard of it follows.
     for key in 0..10_u64 {
         let receipt = RULE.ok("appending", other.append(&key, &Entry { n: key })).await;
-        let wanted = partition_of(key.to_string().as_bytes(), 3);
+        let wanted = partition_of(key.to_string().as_bytes(), settings.partitions);
         RULE.same("the partition of a key", RULE.stored("appending", receipt).partition(), wanted);
     }
     RULE.ok("the same settings again", other.ensure(settings.clone())).await;
     RULE.ok("the same settings again", stream.ensure(settings.clone())).await;
-    let mut others = vec![
-        settings.clone().partitions(2),
-        settings.clone().partitions(4),
-        settings.clone().max_age(Duration::from_mins(1)),
-        StreamSettings::new(),
-    ];
+    let mut others = vec![settings.clone().max_age(Duration::from_mins(1)), StreamSettings::new()];
+    if S::PARTITIONS >= 4 {
+        others.extend([settings.clone().partitions(2), settings.clone().partitions(4)]);
+    }
     if S::COUNTS {
         others.push(settings.clone().max_len(5));
     }

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::Streams;
 use super::entries::{Booking, Entry, Page};
-use super::steps::{all, behind, places};
+use super::steps::{all, behind, parted, places};
 use crate::conformance::Network;
 use crate::conformance::rule::{Rule, limits};
 use crate::error::{ErrorKind, Outcome};
@@ -70,7 +70,7 @@ pub async fn append_all<S: Streams>(subject: S) {
     const SIZE: u64 = 100;
     let broker = RULE.broker_with(&subject, limits().operations(1).batch_messages(100).append_bytes(64));
     let stream = RULE.unwrap("binding", Entry::stream(&broker));
-    RULE.ok("creating the stream", stream.ensure(StreamSettings::new().partitions(3))).await;
+    RULE.ok("creating the stream", stream.ensure(parted::<S>(3))).await;
     let entries: Vec<_> = (0..SIZE).map(|n| (n % 7, Entry { n })).collect();
     // One place is enough for all of them.
     let outcomes = RULE.ok("a batch", stream.append_all(entries.iter().map(|(key, entry)| (key, entry)))).await;
@@ -174,7 +174,7 @@ pub async fn append_order<S: Streams>(subject: S) {
     const RULE: Rule = Rule("append-order");
     const EACH: u64 = 40;
     const KEYS: u64 = 8;
-    let here = RULE.entries_of(&subject, StreamSettings::new().partitions(3)).await;
+    let here = RULE.entries_of(&subject, parted::<S>(3)).await;
     let there = RULE.bound(&subject);
     let append = async |key: u64| {
         for n in 0..EACH {

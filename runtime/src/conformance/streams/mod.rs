@@ -50,6 +50,9 @@ pub trait Streams: Subject<Backend: Log> {
     /// asks for. Where it has no such setting, it must refuse it.
     const COPIES: bool = false;
 
+    /// How many partitions a stream can have at most. The system must refuse more.
+    const PARTITIONS: u32 = 1_024;
+
     /// Whether the system keeps the newest records of a partition by their number
     /// ([`StreamSettings::max_len`](crate::StreamSettings::max_len)). Where it doesn't, it must refuse that.
     const COUNTS: bool = true;

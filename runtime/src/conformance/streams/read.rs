@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::Streams;
 use super::entries::{Entry, Other};
-use super::steps::{LONG, all, behind, give_up, later, places};
+use super::steps::{LONG, all, behind, give_up, later, parted, places};
 use crate::conformance::rule::{Rule, limits};
 use crate::error::ErrorKind;
 use crate::stream::{Position, Positions, Start, StreamSettings};
@@ -55,7 +55,7 @@ pub async fn read_partitions<S: Streams>(subject: S) {
     const RULE: Rule = Rule("read-after");
     const KEYS: u64 = 12;
     const EACH: u64 = 5;
-    let stream = RULE.entries_of(&subject, StreamSettings::new().partitions(3)).await;
+    let stream = RULE.entries_of(&subject, parted::<S>(3)).await;
     let mut told = Vec::new();
     for n in 0..EACH * KEYS {
         let receipt = RULE.ok("appending", stream.append(&(n % KEYS), &Entry { n })).await;
@@ -63,6 +63,11 @@ pub async fn read_partitions<S: Streams>(subject: S) {
     }
     let read = RULE.read("reading", &stream, Start::Earliest).await;
     RULE.same("all of them", read.len(), told.len());
+    if S::PARTITIONS < 3 {
+        // One after another, as it is within a partition.
+        RULE.same("in the order of the appends", places(&read), told);
+        return;
+    }
     let of = |partition: u32| told.iter().copied().filter(move |position| position.partition() == partition);
     for partition in 0..3 {
         RULE.that(of(partition).count() > 3, "the test's keys must reach every partition");

@@ -204,6 +204,11 @@ impl Rule {
     }
 }
 
+/// Settings of so many partitions, or of as many as the system can have.
+pub(in crate::conformance) fn parted<S: Streams>(partitions: u32) -> StreamSettings {
+    StreamSettings::new().partitions(partitions.min(S::PARTITIONS))
+}
+
 /// The settings of a stream that keeps as few records as the system can be told to.
 pub(in crate::conformance) fn short<S: Streams>() -> StreamSettings {
     if S::COUNTS { StreamSettings::new().max_len(1) } else { StreamSettings::new() }
