@@ -8,6 +8,8 @@ use std::time::Duration;
 #[cfg(feature = "kafka")]
 use super::Kafka;
 use super::Memory;
+#[cfg(feature = "nats")]
+use super::Nats;
 #[cfg(feature = "redis")]
 use super::{Redis, RedisCluster};
 use crate::capability::{
@@ -37,20 +39,23 @@ use crate::stream::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct AnyBackend(Any<Memory, RedisOr, ClusterOr, KafkaOr>);
+pub struct AnyBackend(Any<Memory, RedisOr, ClusterOr, KafkaOr, NatsOr>);
 
 /// One broker's use of an [`AnyBackend`].
-pub struct AnyClient(Any<Client<Memory>, Client<RedisOr>, Client<ClusterOr>, Client<KafkaOr>>);
+pub struct AnyClient(Clients);
 
 /// Holds a subscription of an [`AnyBackend`].
-pub struct AnySubscription(Any<Subscription<Memory>, Subscription<RedisOr>, Subscription<ClusterOr>, Infallible>);
+pub struct AnySubscription(Subscriptions);
 
 /// A member of a commit group of an [`AnyBackend`].
-pub struct AnyMember(Any<Member<Memory>, Infallible, Infallible, Member<KafkaOr>>);
+pub struct AnyMember(Any<Member<Memory>, Infallible, Infallible, Member<KafkaOr>, Infallible>);
 
 /// A handle to a durable of an [`AnyBackend`].
 pub struct AnyDurable(<Memory as Cursors>::Durable);
 
+type Clients = Any<Client<Memory>, Client<RedisOr>, Client<ClusterOr>, Client<KafkaOr>, Client<NatsOr>>;
+type Subscriptions =
+    Any<Subscription<Memory>, Subscription<RedisOr>, Subscription<ClusterOr>, Infallible, Subscription<NatsOr>>;
 type Client<B> = <B as Backend>::Client;
 type Subscription<B> = <B as PubSub>::Subscription;
 type Member<B> = <B as CommitGroups>::Member;
@@ -61,6 +66,8 @@ type RedisOr = Redis;
 type ClusterOr = RedisCluster;
 #[cfg(feature = "kafka")]
 type KafkaOr = Kafka;
+#[cfg(feature = "nats")]
+type NatsOr = Nats;
 // Without the feature nothing makes these variants.
 #[cfg(not(feature = "redis"))]
 type RedisOr = Memory;
@@ -68,15 +75,18 @@ type RedisOr = Memory;
 type ClusterOr = Memory;
 #[cfg(not(feature = "kafka"))]
 type KafkaOr = Memory;
+#[cfg(not(feature = "nats"))]
+type NatsOr = Memory;
 
 /// One of the backends, or something of it.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(all(feature = "redis", feature = "kafka")), allow(dead_code))]
-enum Any<M, R, C, K> {
+#[cfg_attr(not(all(feature = "redis", feature = "kafka", feature = "nats")), allow(dead_code))]
+enum Any<M, R, C, K, N> {
     Memory(M),
     Redis(R),
     Cluster(C),
     Kafka(K),
+    Nats(N),
 }
 
 /// Does the same with whichever it is.
@@ -103,6 +113,11 @@ macro_rules! on {
                 type $backend = KafkaOr;
                 $do
             }
+            Any::Nats($inner) => {
+                #[allow(dead_code)]
+                type $backend = NatsOr;
+                $do
+            }
         }
     };
 }
@@ -123,12 +138,37 @@ macro_rules! on_but_kafka {
                 type $backend = ClusterOr;
                 $do
             }
+            Any::Nats($inner) => {
+                type $backend = NatsOr;
+                $do
+            }
             Any::Kafka(_) => Err(unsupported(Capability::$capability)),
         }
     };
 }
 
-/// Does the same with whichever it is, where it has this capability, which Redis hasn't.
+/// Does the same with whichever it is, where it has this capability, which Kafka and NATS haven't.
+macro_rules! on_with_ack_groups {
+    ($any:expr, $capability:ident, $backend:ident, $inner:ident => $do:expr) => {
+        match $any {
+            Any::Memory($inner) => {
+                type $backend = Memory;
+                $do
+            }
+            Any::Redis($inner) => {
+                type $backend = RedisOr;
+                $do
+            }
+            Any::Cluster($inner) => {
+                type $backend = ClusterOr;
+                $do
+            }
+            Any::Kafka(_) | Any::Nats(_) => Err(unsupported(Capability::$capability)),
+        }
+    };
+}
+
+/// Does the same with whichever it is, where it has this capability, which Redis and NATS haven't.
 macro_rules! on_but_redis {
     ($any:expr, $capability:ident, $backend:ident, $inner:ident => $do:expr) => {
         match $any {
@@ -140,7 +180,7 @@ macro_rules! on_but_redis {
                 type $backend = KafkaOr;
                 $do
             }
-            Any::Redis(_) | Any::Cluster(_) => Err(unsupported(Capability::$capability)),
+            Any::Redis(_) | Any::Cluster(_) | Any::Nats(_) => Err(unsupported(Capability::$capability)),
         }
     };
 }
@@ -165,6 +205,10 @@ macro_rules! same {
                 type $backend = KafkaOr;
                 Any::Kafka($do)
             }
+            Any::Nats($inner) => {
+                type $backend = NatsOr;
+                Any::Nats($do)
+            }
         }
     };
 }
@@ -178,6 +222,7 @@ impl AnyBackend {
     /// | `redis:`, `rediss:`, `valkey:`, `valkeys:`, `unix:`, `redis+unix:`, `valkey+unix:` | `Redis` (feature `redis`) |
     /// | `redis+cluster:`, `rediss+cluster:` | `RedisCluster` (feature `redis`); several nodes are joined by commas |
     /// | `kafka:`, `kafka+ssl:`, `kafkas:` | `Kafka` (feature `kafka`); several hosts are joined by commas |
+    /// | `nats:`, `tls:` | `Nats` (feature `nats`); several hosts are joined by commas |
     ///
     /// # Errors
     ///
@@ -195,10 +240,12 @@ impl AnyBackend {
             "redis" | "rediss" | "valkey" | "valkeys" | "unix" | "redis+unix" | "valkey+unix" => redis(url),
             "redis+cluster" | "rediss+cluster" => cluster(scheme, rest),
             "kafka" | "kafka+ssl" | "kafkas" => kafka(url),
+            "nats" | "tls" => nats(url),
             _ => {
                 let scheme: String = scheme.chars().take(32).collect();
                 Err(invalid(format!(
-                    "no backend has the scheme `{scheme}`; write `memory:`, `redis:`, `redis+cluster:` or `kafka:`"
+                    "no backend has the scheme `{scheme}`; write `memory:`, `redis:`, `redis+cluster:`, `kafka:` \
+                     or `nats:`"
                 )))
             }
         }
@@ -249,12 +296,24 @@ fn kafka(_: &str) -> Result<AnyBackend, Error> {
     Err(Error::new(ErrorKind::Invalid, Operation::Build).detail(problem))
 }
 
+#[cfg(feature = "nats")]
+fn nats(url: &str) -> Result<AnyBackend, Error> {
+    Nats::new(url).map(Into::into)
+}
+
+#[cfg(not(feature = "nats"))]
+fn nats(_: &str) -> Result<AnyBackend, Error> {
+    let problem = "NATS was left out when this was compiled; add the feature `nats` of `tidings`";
+    Err(Error::new(ErrorKind::Invalid, Operation::Build).detail(problem))
+}
+
 /// What the types say by their traits. The tests compare.
-fn has<M, R, C, K>(any: &Any<M, R, C, K>, capability: Capability) -> bool {
+fn has<M, R, C, K, N>(any: &Any<M, R, C, K, N>, capability: Capability) -> bool {
     match capability {
         Capability::Log => true,
-        Capability::PubSub | Capability::AckGroups | Capability::Dedup => !matches!(any, Any::Kafka(_)),
-        Capability::PatternPubSub => matches!(any, Any::Memory(_) | Any::Redis(_)),
+        Capability::PubSub | Capability::Dedup => !matches!(any, Any::Kafka(_)),
+        Capability::AckGroups => !matches!(any, Any::Kafka(_) | Any::Nats(_)),
+        Capability::PatternPubSub => matches!(any, Any::Memory(_) | Any::Redis(_) | Any::Nats(_)),
         Capability::CommitGroups | Capability::Transactions => matches!(any, Any::Memory(_) | Any::Kafka(_)),
         Capability::Cursors => matches!(any, Any::Memory(_)),
         Capability::InboxMarks => false,
@@ -285,6 +344,13 @@ impl From<RedisCluster> for AnyBackend {
 impl From<Kafka> for AnyBackend {
     fn from(backend: Kafka) -> Self {
         Self(Any::Kafka(backend))
+    }
+}
+
+#[cfg(feature = "nats")]
+impl From<Nats> for AnyBackend {
+    fn from(backend: Nats) -> Self {
+        Self(Any::Nats(backend))
     }
 }
 
@@ -367,6 +433,7 @@ impl PubSub for AnyBackend {
             Any::Memory(inner) => Memory::publish_all(inner, messages).await,
             Any::Redis(inner) => RedisOr::publish_all(inner, messages).await,
             Any::Cluster(inner) => ClusterOr::publish_all(inner, messages).await,
+            Any::Nats(inner) => NatsOr::publish_all(inner, messages).await,
             Any::Kafka(_) => messages.iter().map(|_| Err(unsupported(Capability::PubSub))).collect(),
         }
     }
@@ -380,6 +447,7 @@ impl PubSub for AnyBackend {
             Any::Memory(inner) => Any::Memory(Memory::subscribe(inner, channels, feed).await?),
             Any::Redis(inner) => Any::Redis(RedisOr::subscribe(inner, channels, feed).await?),
             Any::Cluster(inner) => Any::Cluster(ClusterOr::subscribe(inner, channels, feed).await?),
+            Any::Nats(inner) => Any::Nats(NatsOr::subscribe(inner, channels, feed).await?),
             Any::Kafka(_) => return Err(unsupported(Capability::PubSub)),
         }))
     }
@@ -394,6 +462,7 @@ impl PatternPubSub for AnyBackend {
         let held = match &client.0 {
             Any::Memory(inner) => Any::Memory(Memory::subscribe_under(inner, prefix, feed).await?),
             Any::Redis(inner) => Any::Redis(RedisOr::subscribe_under(inner, prefix, feed).await?),
+            Any::Nats(inner) => Any::Nats(NatsOr::subscribe_under(inner, prefix, feed).await?),
             Any::Cluster(_) | Any::Kafka(_) => return Err(unsupported(Capability::PatternPubSub)),
         };
         Ok(AnySubscription(held))
@@ -415,6 +484,16 @@ macro_rules! delegated_but_by_kafka {
         $(
             async fn $name(client: &AnyClient, $($argument: $type),*) -> Result<$answer, BackendError> {
                 on_but_kafka!(&client.0, $capability, It, inner => It::$name(inner, $($argument),*).await)
+            }
+        )+
+    };
+}
+
+macro_rules! delegated_with_ack_groups {
+    ($capability:ident: $($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
+        $(
+            async fn $name(client: &AnyClient, $($argument: $type),*) -> Result<$answer, BackendError> {
+                on_with_ack_groups!(&client.0, $capability, It, inner => It::$name(inner, $($argument),*).await)
             }
         )+
     };
@@ -481,7 +560,7 @@ impl Dedup for AnyBackend {
 }
 
 impl AckGroups for AnyBackend {
-    delegated_but_by_kafka! {
+    delegated_with_ack_groups! {
         AckGroups:
         ensure_group(group: &GroupAddress, start: &Start) -> bool;
         delete_group(group: &GroupAddress) -> bool;
@@ -528,7 +607,7 @@ impl CommitGroups for AnyBackend {
         Ok(AnyMember(match &client.0 {
             Any::Memory(inner) => Any::Memory(Memory::join(inner, group, settings).await?),
             Any::Kafka(inner) => Any::Kafka(KafkaOr::join(inner, group, settings).await?),
-            Any::Redis(_) | Any::Cluster(_) => return Err(unsupported(Capability::CommitGroups)),
+            Any::Redis(_) | Any::Cluster(_) | Any::Nats(_) => return Err(unsupported(Capability::CommitGroups)),
         }))
     }
 
@@ -548,7 +627,7 @@ macro_rules! of_member {
         match $any {
             Any::Memory($inner) => $do,
             Any::Kafka($inner) => $do,
-            Any::Redis(none) | Any::Cluster(none) => match *none {},
+            Any::Redis(none) | Any::Cluster(none) | Any::Nats(none) => match *none {},
         }
     };
 }
@@ -588,7 +667,7 @@ impl GroupMember for AnyMember {
         match self.0 {
             Any::Memory(inner) => inner.leave().await,
             Any::Kafka(inner) => inner.leave().await,
-            Any::Redis(none) | Any::Cluster(none) => match none {},
+            Any::Redis(none) | Any::Cluster(none) | Any::Nats(none) => match none {},
         }
     }
 }
@@ -684,7 +763,7 @@ mod tests {
             ("memory", "scheme"),
             ("memory://x", "nothing more"),
             ("kafka:x", "kafka"),
-            ("nats://x", "`nats`"),
+            ("amqp://x", "`amqp`"),
         ] {
             let refused = AnyBackend::new(url).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Invalid);
@@ -715,6 +794,31 @@ mod tests {
             (Capability::Dedup, false),
         ] {
             assert_eq!(kafka.has(capability), there, "{capability}");
+        }
+    }
+
+    #[cfg(feature = "nats")]
+    #[tokio::test]
+    async fn nats_has_topics_and_no_groups() {
+        let broker = broker("nats://user:secret@one:1,two:2");
+        assert_eq!(broker.inner.system, "nats");
+        assert!(Plain::topic(&broker).is_ok());
+        let stream = Plain::stream(&broker).unwrap();
+        assert_eq!(stream.ack_group("crew").unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(stream.commit_group("crew").unwrap_err().kind(), ErrorKind::Unsupported);
+        let nats = AnyBackend::new("tls://user:secret@one:1,two:2").unwrap();
+        let shown = format!("{nats:?}");
+        assert!(shown.contains("one") && shown.contains("two") && !shown.contains("secret"), "{shown}");
+        for (capability, there) in [
+            (Capability::Log, true),
+            (Capability::PubSub, true),
+            (Capability::PatternPubSub, true),
+            (Capability::Dedup, true),
+            (Capability::AckGroups, false),
+            (Capability::CommitGroups, false),
+            (Capability::Transactions, false),
+        ] {
+            assert_eq!(nats.has(capability), there, "{capability}");
         }
     }
 

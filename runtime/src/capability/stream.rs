@@ -29,7 +29,7 @@ use crate::stream::{Depth, Durability, PendingEntry, Position, Positions, Receip
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no streams",
     label = "this backend keeps no log",
-    note = "streams need `Log`: use `backend::Memory`, `backend::Redis`, `backend::RedisCluster` or `backend::Kafka` for them",
+    note = "streams need `Log`: use `backend::Memory`, `backend::Redis`, `backend::RedisCluster`, `backend::Kafka` or `backend::Nats` for them",
     note = "in generic code add the bound `B: tidings::capability::Log`"
 )]
 pub trait Log: Backend {
@@ -254,7 +254,7 @@ pub trait AckGroups: Log {
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` can't store an append once by its id",
     label = "this backend has no deduplication of appends",
-    note = "`requires(dedup)` needs `Dedup`: use `backend::Memory`, `backend::Redis` or `backend::RedisCluster`, or an inbox where the stream is consumed",
+    note = "`requires(dedup)` needs `Dedup`: use `backend::Memory`, `backend::Redis`, `backend::RedisCluster` or `backend::Nats`, or an inbox where the stream is consumed",
     note = "in generic code add the bound `B: tidings::capability::Dedup`"
 )]
 pub trait Dedup: Log {

@@ -14,6 +14,7 @@ mod attacks;
 mod faults;
 mod login;
 mod rights;
+mod streams;
 
 /// Short enough that a test sees a dead server soon.
 const HEARTBEAT: Duration = Duration::from_millis(100);

@@ -1,6 +1,6 @@
 //! What a server says of itself.
 
-use async_nats::jetstream::account::Account;
+use serde::de::IgnoredAny;
 
 use super::api;
 use super::client::NatsClient;
@@ -37,7 +37,7 @@ pub(super) async fn check(client: &NatsClient, wanted: &Wanted) -> Result<Checke
         ));
     }
     if !wanted.streams.is_empty() {
-        match api::call::<Account>(client, "INFO", &()).await {
+        match api::call::<IgnoredAny>(client, client.deadline(), "INFO", &()).await {
             Ok(_) => {}
             Err(fault) if fault.kind == ErrorKind::Forbidden => {
                 checked.unchecked.push("JetStream's limits; grant the user `publish` on `$JS.API.INFO`".to_owned());

@@ -1,11 +1,15 @@
 //! One broker's connections.
 
 use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
+
+use tokio::time::Instant;
 
 use super::super::routes::Route;
 use super::fault::Fault;
 use super::link::Servers;
+use super::log::Reading;
 use super::pipeline::Pipeline;
 use super::settings::Settings;
 use super::subscriber::{NatsSubscription, Subscriber};
@@ -23,6 +27,7 @@ pub struct NatsClient {
     subscriber: Subscriber,
     /// What concerns streams, and every other question to the server.
     pub(super) streams: Pipeline,
+    pub(super) reading: Reading,
 }
 
 impl NatsClient {
@@ -33,9 +38,15 @@ impl NatsClient {
             publisher: pipeline("tidings publisher"),
             subscriber: Subscriber::new(host.clone(), settings.clone(), servers.clone()),
             streams: pipeline("tidings streams").with_replies(),
+            reading: Reading::default(),
             host,
             settings,
         }
+    }
+
+    /// When an operation that begins now has taken too long.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.host.limits().timeout
     }
 
     pub(super) async fn publish(&self, message: &Outgoing) -> Result<(), Fault> {
@@ -68,10 +79,16 @@ impl NatsClient {
     }
 
     pub(super) fn close(&self) {
+        self.reading.close();
         self.publisher.close();
         self.subscriber.close();
         self.streams.close();
     }
+}
+
+/// A number that no other client has: what is named by it must not be another's, also where tests fix the randomness.
+pub(super) fn unique(host: &Host) -> u64 {
+    host.random() ^ RandomState::new().build_hasher().finish()
 }
 
 /// Refuses a name that no line of the protocol can hold.

@@ -154,6 +154,12 @@ impl Fault {
         Self { code, ..Self::new(kind, Outcome::NotApplied, text) }
     }
 
+    /// Nobody takes requests to JetStream, although the server has it.
+    pub(super) fn jetstream_is_away() -> Self {
+        let text = "JetStream doesn't take requests at the moment: it starts, or no server of the cluster leads it";
+        Self { code: ErrorCode::CLUSTER_NOT_AVAILABLE, ..Self::unreachable(text) }
+    }
+
     /// Nobody takes requests to JetStream.
     pub(super) fn no_jetstream() -> Self {
         let text = "the server has no JetStream, or the account may not use it; switch `jetstream` on there";

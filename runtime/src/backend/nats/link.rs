@@ -148,9 +148,9 @@ impl Link {
     }
 
     /// Subscribes the connection itself to a subject, where nothing else is under way.
-    pub(super) async fn listen(&mut self, subject: &str) -> Result<(), Fault> {
+    pub(super) async fn listen(&mut self, subject: &str, sid: u64) -> Result<(), Fault> {
         let mut command = Vec::new();
-        wire::subscribe(&mut command, subject, 1);
+        wire::subscribe(&mut command, subject, sid);
         command.extend_from_slice(PING);
         self.stream.write_all(&command).await.map_err(|error| Fault::io(&error))?;
         self.stream.flush().await.map_err(|error| Fault::io(&error))?;

@@ -6,6 +6,7 @@ mod client;
 mod credentials;
 mod fault;
 mod link;
+mod log;
 mod pipeline;
 mod settings;
 mod subscriber;
@@ -14,15 +15,20 @@ mod wire;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::routes::Route;
-use crate::capability::{Backend, BackendError, Checked, Feed, Host, Outgoing, PatternPubSub, PubSub, Wanted};
+use crate::capability::{
+    Backend, BackendError, Checked, Dedup, Feed, Host, Log, Outgoing, PatternPubSub, PubSub, Read, Record,
+    StreamAddress, Wanted,
+};
 use crate::error::{Error, ErrorKind, Operation, Outcome};
+use crate::stream::{Durability, Positions, Receipt, Start, StreamSettings};
 use client::NatsClient;
 use settings::Settings;
 use subscriber::NatsSubscription;
 
-/// Topics over NATS (2.10 or later; tested with 2.10 and 2.15).
+/// Topics over NATS and streams over JetStream (2.10 or later; tested with 2.10 and 2.15).
 ///
 /// A channel is a subject of the same name, a payload its message, so other programs can take part. A broker has a
 /// connection on which it publishes, one for all its subscriptions, and one for everything else, each opened when it is
@@ -36,7 +42,24 @@ use subscriber::NatsSubscription;
 /// message that the user may not publish fails with `Forbidden`. NATS tells nobody how many heard it. In a cluster a
 /// subscription is confirmed by the server that the client is connected to; the others hear of it a moment later.
 ///
-/// Address and key have at most 3,500 bytes together.
+/// Address and key have at most 3,500 bytes together, here and in streams.
+///
+/// # Streams
+///
+/// A stream is one of JetStream's, with `CloudEvents` headers (binary mode), so other programs can take part: see
+/// `docs/wire.md`. It has one partition, in which all keys keep one order; more are `Unsupported`. An append is a request
+/// that JetStream answers when most of the stream's copies have the record. So [`Durability::Replicas`](crate::Durability::Replicas)
+/// of 1 takes a stream of three `replicas`, and of 2 one of five. An append to no stream is `Absent`; an append whose answer
+/// doesn't come within [`Limits::timeout`](crate::Limits::timeout) is `Unknown`, and one with an id can be repeated for as
+/// long as [`StreamSettings::dedup_window`](crate::StreamSettings::dedup_window), which is at most `max_age`.
+///
+/// A read has a consumer on the server, in memory and without acknowledgements, which is kept for 30 s for the next read
+/// that goes on there. When it is lost, another goes on at the next sequence. At most as many reads as
+/// [`Limits::subscriptions`](crate::Limits::subscriptions) are under way, and the next is `Overloaded`. Records that were
+/// removed from the middle are passed over; those that were removed before a position's next are told as `Trimmed`.
+///
+/// A position is a sequence. Where a server comes back without the last records, the sequence begins again behind those
+/// it has, and a reader that was further waits until it is passed: give a stream several `replicas`.
 ///
 /// # Rights
 ///
@@ -44,6 +67,10 @@ use subscriber::NatsSubscription;
 /// |---|---|
 /// | publish | `publish` on `address` for a topic without a key, on `address.>` for one with a key |
 /// | subscribe | `subscribe` on the same; under a prefix of keys on `address.prefix.>` or more |
+/// | anything of streams, and check | `subscribe` on `_INBOX.>`, or what [`inbox_prefix`](Self::inbox_prefix) says |
+/// | append | `publish` on the address and on `address.>`, and on `$JS.API.STREAM.INFO.{name}` to learn why a record isn't taken |
+/// | read | `publish` on `$JS.API.STREAM.INFO.{name}`, `$JS.API.CONSUMER.CREATE.{name}.>`, `$JS.API.CONSUMER.MSG.NEXT.{name}.>` and `$JS.API.CONSUMER.DELETE.{name}.>` |
+/// | ensure and delete | `publish` on `$JS.API.STREAM.INFO.{name}`, `$JS.API.STREAM.CREATE.{name}`, `$JS.API.STREAM.NAMES` and `$JS.API.STREAM.DELETE.{name}` |
 #[derive(Clone)]
 pub struct Nats {
     settings: Settings,
@@ -175,5 +202,67 @@ impl PatternPubSub for Nats {
         feed: Feed,
     ) -> Result<NatsSubscription, BackendError> {
         client.subscribe(vec![Route::Below(prefix)], feed).await
+    }
+}
+
+impl Log for Nats {
+    fn admits(_: &NatsClient, stream: &StreamAddress, durability: Durability) -> Result<(), String> {
+        log::admits(stream)?;
+        match durability {
+            Durability::Primary | Durability::Replicas(_) => Ok(()),
+            Durability::Fsync => {
+                Err("when a server writes to its disk is its own setting `sync_interval`; use `Primary`".to_owned())
+            }
+        }
+    }
+
+    async fn ensure(
+        client: &NatsClient,
+        stream: &StreamAddress,
+        settings: &StreamSettings,
+    ) -> Result<(), BackendError> {
+        log::ensure(client, stream, settings).await
+    }
+
+    async fn delete(client: &NatsClient, stream: &StreamAddress) -> Result<bool, BackendError> {
+        log::delete(client, stream).await
+    }
+
+    async fn append(
+        client: &NatsClient,
+        stream: &StreamAddress,
+        record: Record,
+        durability: Durability,
+    ) -> Result<Receipt, BackendError> {
+        log::append(client, stream, record, durability).await
+    }
+
+    async fn append_all(
+        client: &NatsClient,
+        stream: &StreamAddress,
+        records: Vec<Record>,
+        durability: Durability,
+    ) -> Vec<Result<Receipt, BackendError>> {
+        log::append_all(client, stream, records, durability).await
+    }
+
+    async fn start(client: &NatsClient, stream: &StreamAddress, start: &Start) -> Result<Positions, BackendError> {
+        log::start(client, stream, start).await
+    }
+
+    async fn read(
+        client: &NatsClient,
+        stream: &StreamAddress,
+        after: &Positions,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Read, BackendError> {
+        log::read(client, stream, after, max, wait).await
+    }
+}
+
+impl Dedup for Nats {
+    async fn window(client: &NatsClient, stream: &StreamAddress) -> Result<Duration, BackendError> {
+        log::window(client, stream).await
     }
 }

@@ -137,6 +137,37 @@ impl Message {
         let (code, words) = std::str::from_utf8(line).ok()?.trim().split_at_checked(3)?;
         Some((code.parse().ok()?, words.trim()))
     }
+
+    /// The headers, in the order in which they came. Names are as they were written.
+    pub(super) fn headers(&self) -> impl Iterator<Item = (&str, Bytes)> {
+        let lines = self.head.split(|byte| *byte == b'\n').skip(1);
+        lines.filter_map(|line| {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            let name = std::str::from_utf8(&line[..colon]).ok()?.trim();
+            Some((name, self.head.slice_ref(line[colon + 1..].trim_ascii())))
+        })
+    }
+}
+
+/// Begins a block of headers. Each is then added by [`header`], and the block ends with an empty line.
+pub(super) fn begin_head() -> Vec<u8> {
+    let mut head = HEAD.to_vec();
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// Adds a header, whose value holds no end of a line.
+pub(super) fn header(head: &mut Vec<u8>, name: &str, value: &[u8]) {
+    head.extend_from_slice(name.as_bytes());
+    head.extend_from_slice(b": ");
+    head.extend_from_slice(value);
+    head.extend_from_slice(b"\r\n");
+}
+
+pub(super) fn end_head(mut head: Vec<u8>) -> Vec<u8> {
+    head.extend_from_slice(b"\r\n");
+    head
 }
 
 /// Packs a message. The head is empty where there are no headers, the reply where none is wanted.
@@ -200,6 +231,8 @@ mod tests {
             whole.iter().filter_map(|op| if let Op::Message(message) = op { Some(message) } else { None }).collect();
         assert_eq!((messages[0].sid, &messages[0].payload[..], messages[0].status()), (7, &b"\r\n"[..], None));
         assert_eq!((&messages[1].reply[..], messages[1].payload.len()), (&b"r.x"[..], 0));
+        let headers: Vec<_> = messages[2].headers().map(|(name, value)| (name.to_owned(), value.to_vec())).collect();
+        assert_eq!(headers, [("A".to_owned(), b"b".to_vec()), ("C".to_owned(), b"d".to_vec())]);
         assert_eq!(&messages[2].payload[..], b"hi");
         assert_eq!(messages[3].status(), Some((503, "")));
         assert_eq!(whole[8], Op::Complaint("'Stale Connection'".to_owned()));
@@ -231,7 +264,9 @@ mod tests {
         let mut out = Vec::new();
         publish(&mut out, "a.b", "", b"", b"hi");
         publish(&mut out, "a.b", "r", b"", b"");
-        publish(&mut out, "a", "", b"NATS/1.0\r\nA: b\r\n\r\n", b"x");
+        let mut head = begin_head();
+        header(&mut head, "A", b"b");
+        publish(&mut out, "a", "", &end_head(head), b"x");
         subscribe(&mut out, "a.>", 3);
         unsubscribe(&mut out, 3);
         let text = String::from_utf8(out).unwrap();

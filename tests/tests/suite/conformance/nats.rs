@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 
-use async_nats::ConnectOptions;
+use async_nats::{ConnectOptions, HeaderMap, jetstream};
 use futures_util::StreamExt as _;
 use tidings::backend::Nats;
-use tidings::conformance::{Counts, Network, Subject, Tap, Topics};
+use tidings::conformance::{Counts, Network, Raw, Streams, Subject, Tap, Topics};
 use tidings_tests::harness::{self, Cut, Direction, NatsKind, NatsOptions, Proxy, Refusal};
 
 /// A kind of server, as a type.
@@ -128,5 +128,77 @@ impl<W: Which> Network for NatsServer<W> {
         let connections = listed["connections"].as_array().cloned().unwrap_or_default();
         let holds = |one: &serde_json::Value| one["name"] != "tap" && one["subscriptions"].as_u64() > Some(0);
         connections.iter().filter(|one| holds(one)).count()
+    }
+}
+
+/// JetStream has no dots in names.
+fn name(stream: &str) -> String {
+    stream.replace('.', "_")
+}
+
+/// By CloudEvents' NATS binding.
+fn encoded(value: &[u8]) -> String {
+    let letter = |byte: &u8| match byte {
+        b'"' | b'%' => format!("%{byte:02X}"),
+        b'!'..=b'~' => char::from(*byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    value.iter().map(letter).collect()
+}
+
+fn decoded(text: &str) -> Vec<u8> {
+    let mut pieces = text.split('%');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        bytes.push(u8::from_str_radix(&piece[..2], 16).expect("two digits follow"));
+        bytes.extend_from_slice(&piece.as_bytes()[2..]);
+    }
+    bytes
+}
+
+impl<W: Which> Streams for NatsServer<W> {
+    const TRIMS_FOR_SURE: bool = true;
+    const PARTITIONS: u32 = 1;
+
+    async fn append_raw(&self, stream: &str, partition: u32, record: Raw) {
+        assert_eq!(partition, 0, "there is one");
+        let context = jetstream::new(self.past().await);
+        let mut headers = HeaderMap::new();
+        for (name, value) in record.attributes {
+            headers.append(format!("ce-{name}"), encoded(&value));
+        }
+        let published = context.publish_with_headers(stream.to_owned(), headers, record.data.into()).await;
+        published.expect("the client is connected").await.expect("the stream takes it");
+    }
+
+    async fn read_raw(&self, stream: &str, partition: u32) -> Vec<Raw> {
+        assert_eq!(partition, 0, "there is one");
+        let context = jetstream::new(self.past().await);
+        let there = context.get_stream(name(stream)).await.expect("the stream is there");
+        let state = &there.cached_info().state;
+        let mut records = Vec::new();
+        for sequence in state.first_sequence..=state.last_sequence {
+            let message = there.get_raw_message(sequence).await.expect("the message is there");
+            let mut raw = Raw::new(message.payload.to_vec());
+            for (header, values) in message.headers.iter() {
+                let header = header.to_string();
+                assert_eq!(values.len(), 1, "`{header}` is there once");
+                let value = values[0].to_string();
+                match &*header {
+                    "Nats-Expected-Stream" => assert_eq!(value, name(stream)),
+                    // It is the id, which is there as an attribute, too.
+                    "Nats-Msg-Id" => assert_eq!(message.headers.get("ce-id").map(ToString::to_string), Some(value)),
+                    _ => {
+                        let attribute = header.strip_prefix("ce-").unwrap_or(&header).to_owned();
+                        raw.attributes.insert(attribute, decoded(&value));
+                    }
+                }
+            }
+            let key = raw.attributes.get("partitionkey").map(|key| String::from_utf8_lossy(key).into_owned());
+            let own = message.subject.strip_prefix(stream).expect("it is a subject of the stream");
+            assert!(own.is_empty() || Some(&own[1..]) == key.as_deref(), "the key is the subject's");
+            records.push(raw);
+        }
+        records
     }
 }

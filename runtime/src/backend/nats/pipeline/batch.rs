@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::super::fault::Fault;
 use super::super::link::Facts;
 use super::super::wire;
-use super::request::Requests;
+use super::request::{Requests, SHARED_SID};
 use crate::broker::lock;
 
 /// At most so many messages go out as one write.
@@ -109,11 +109,20 @@ impl Queue {
         self.last().push(subject, reply, Some(token), head, payload)
     }
 
+    /// Appends that replies to a request of many are sent here, under a number of its own.
+    pub(super) fn listen(&mut self, subject: &str, token: u64) {
+        self.last().command(Some(token), |bytes| wire::subscribe(bytes, subject, SHARED_SID + token));
+    }
+
+    /// Appends that they aren't wanted any more.
+    pub(super) fn leave(&mut self, token: u64) {
+        self.last().command(None, |bytes| wire::unsubscribe(bytes, SHARED_SID + token));
+    }
+
     /// Appends nothing, which is confirmed as a message would be.
     pub(super) fn look(&mut self) -> (Arc<Batch>, usize) {
         let pending = self.last();
-        let end = pending.bytes.len();
-        pending.places.push(Place { bytes: end..end, subject: end..end, size: 0, token: None });
+        pending.command(None, |_| {});
         (pending.batch.clone(), pending.places.len() - 1)
     }
 
@@ -192,6 +201,13 @@ impl Pending {
             token,
         });
         (self.batch.clone(), self.places.len() - 1)
+    }
+
+    /// Adds what is no message.
+    fn command(&mut self, token: Option<u64>, write: impl FnOnce(&mut Vec<u8>)) {
+        let from = self.bytes.len();
+        write(&mut self.bytes);
+        self.places.push(Place { bytes: from..self.bytes.len(), subject: from..from, size: 0, token });
     }
 
     pub(super) fn count(&self) -> usize {

@@ -7,6 +7,7 @@ mod session;
 
 use std::sync::{Arc, Mutex};
 
+use super::client::unique;
 use super::fault::Fault;
 use super::link::{Facts, Servers};
 use super::settings::Settings;
@@ -15,12 +16,18 @@ use crate::capability::{Host, Outgoing};
 use crate::error::{ErrorKind, Outcome};
 
 use batch::{Caller, Queue};
-pub(super) use request::Request;
 use request::Requests;
+pub(super) use request::{Listening, Request};
 use session::Task;
 
 /// A connection, opened by the first message. Dropping it closes the connection.
 pub(super) struct Pipeline {
+    line: Line,
+}
+
+/// The way to the connection's task.
+#[derive(Clone)]
+struct Line {
     host: Host,
     shared: Arc<Shared>,
 }
@@ -40,13 +47,14 @@ impl Pipeline {
     /// One that publishes.
     pub(super) fn new(host: Host, settings: Arc<Settings>, servers: Arc<Servers>, name: &'static str) -> Self {
         let shared = Shared { settings, servers, name, inbox: None, requests: Arc::default(), queue: Mutex::default() };
-        Self { host, shared: Arc::new(shared) }
+        Self { line: Line { host, shared: Arc::new(shared) } }
     }
 
     /// Takes replies, too.
     pub(super) fn with_replies(mut self) -> Self {
-        let inbox = format!("{}.{:016x}", self.shared.settings.inbox(), self.host.random());
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+        let Line { host, shared } = &mut self.line;
+        let inbox = format!("{}.{:016x}", shared.settings.inbox(), unique(host));
+        if let Some(shared) = Arc::get_mut(shared) {
             shared.inbox = Some(inbox);
         }
         self
@@ -55,7 +63,7 @@ impl Pipeline {
     /// Publishes one message, and returns when a round trip has confirmed it. A caller that stops waiting harms no
     /// other; its message goes out nevertheless. At most as many such are kept as there may be operations.
     pub(super) async fn publish(&self, message: &Outgoing) -> Result<(), Fault> {
-        let (batch, place) = self.append(|queue| queue.publish(&message.channel, &message.payload))?;
+        let (batch, place) = self.line.append(|queue| queue.publish(&message.channel, &message.payload))?;
         let caller = Caller::new(batch.clone());
         let confirmed = std::future::poll_fn(|cx| batch.poll_one(place, cx)).await;
         caller.finish();
@@ -64,7 +72,7 @@ impl Pipeline {
 
     /// Publishes several messages, one after another.
     pub(super) async fn publish_all(&self, messages: &[Outgoing]) -> Vec<Result<(), Fault>> {
-        let appended = self.append(|queue| {
+        let appended = self.line.append(|queue| {
             let mut runs: Vec<(_, std::ops::Range<usize>)> = Vec::new();
             for message in messages {
                 let (batch, place) = queue.publish(&message.channel, &message.payload);
@@ -91,33 +99,59 @@ impl Pipeline {
         confirmed
     }
 
-    /// Sends a request, behind those that were sent before. Its replies are asked of what this returns.
+    /// Sends a request, behind those that were sent before. Its reply is asked of what this returns.
     pub(super) fn request(&self, subject: &str, head: &[u8], payload: &[u8]) -> Result<Request, Fault> {
-        let Some(inbox) = &self.shared.inbox else {
-            return Err(Fault::unreachable("the connection takes no replies"));
-        };
-        let token = lock(&self.shared.requests).add();
-        let reply = format!("{inbox}.{token}");
-        let appended = self.append(|queue| queue.request(subject, &reply, token, head, payload));
+        let Line { shared, .. } = &self.line;
+        let token = shared.token()?;
+        let reply = shared.reply_to(token);
+        let appended = self.line.append(|queue| queue.request(subject, &reply, token, head, payload));
         match appended {
-            Ok((batch, _)) => Ok(Request::new(self.shared.requests.clone(), token, Caller::new(batch))),
+            Ok((batch, _)) => Ok(Request::new(shared.requests.clone(), token, Caller::new(batch))),
             Err(fault) => {
-                lock(&self.shared.requests).remove(token);
+                lock(&shared.requests).remove(token);
                 Err(fault)
             }
         }
     }
 
+    /// Listens to a subject of its own, for requests that are answered more than once and by messages that keep their
+    /// own subjects.
+    pub(super) fn listen(&self) -> Result<Listening, Fault> {
+        let Line { shared, .. } = &self.line;
+        let token = shared.token()?;
+        let listening = Listening::new(self.line.clone(), token, shared.reply_to(token));
+        self.line.append(|queue| queue.listen(&format!("{}.*", shared.reply_to(token)), token))?;
+        Ok(listening)
+    }
+
     /// Connects, unless that is done, and returns what the server says of itself.
     pub(super) async fn facts(&self) -> Result<Facts, Fault> {
-        let (batch, place) = self.append(Queue::look)?;
+        let (batch, place) = self.line.append(Queue::look)?;
         let caller = Caller::new(batch.clone());
         let confirmed = std::future::poll_fn(|cx| batch.poll_one(place, cx)).await;
         caller.finish();
         confirmed?;
-        lock(&self.shared.queue).facts.clone().ok_or_else(|| Fault::unreachable("the connection broke"))
+        self.known().ok_or_else(|| Fault::unreachable("the connection broke"))
     }
 
+    /// What the server of the connection there is says of itself.
+    pub(super) fn known(&self) -> Option<Facts> {
+        lock(&self.line.shared.queue).facts.clone()
+    }
+
+    /// Closes the connection; what waits fails.
+    pub(super) fn close(&self) {
+        let mut queue = lock(&self.line.shared.queue);
+        queue.closed = true;
+        let idle = queue.idle.take();
+        drop(queue);
+        if let Some(idle) = idle {
+            idle.wake();
+        }
+    }
+}
+
+impl Line {
     /// Appends to the queue, and sees to it that the task runs.
     fn append<T>(&self, append: impl FnOnce(&mut Queue) -> T) -> Result<T, Fault> {
         let mut queue = lock(&self.shared.queue);
@@ -143,15 +177,31 @@ impl Pipeline {
         Ok(appended)
     }
 
-    /// Closes the connection; what waits fails.
-    pub(super) fn close(&self) {
+    /// Sends what nobody waits for, where there is a connection.
+    fn post(&self, append: impl FnOnce(&mut Queue)) {
         let mut queue = lock(&self.shared.queue);
-        queue.closed = true;
+        if queue.closed || queue.facts.is_none() {
+            return;
+        }
+        append(&mut queue);
         let idle = queue.idle.take();
         drop(queue);
         if let Some(idle) = idle {
             idle.wake();
         }
+    }
+}
+
+impl Shared {
+    fn token(&self) -> Result<u64, Fault> {
+        if self.inbox.is_none() {
+            return Err(Fault::unreachable("the connection takes no replies"));
+        }
+        Ok(lock(&self.requests).add())
+    }
+
+    fn reply_to(&self, token: u64) -> String {
+        format!("{}.{token}", self.inbox.as_deref().unwrap_or_default())
     }
 }
 

@@ -6,8 +6,12 @@ use std::task::{Context, Poll, Waker};
 
 use super::super::fault::Fault;
 use super::super::wire::Message;
+use super::Line;
 use super::batch::Caller;
 use crate::broker::lock;
+
+/// By which the server knows the connection's subscription to all replies; who listens for itself has this and its token.
+pub(in super::super) const SHARED_SID: u64 = 1;
 
 /// Everyone who waits for replies over one connection, by the last token of the subject that they come to.
 #[derive(Debug, Default)]
@@ -63,8 +67,12 @@ impl Requests {
     }
 
     pub(super) fn receive(&mut self, message: Message) {
-        let token = message.subject.rsplit(|byte| *byte == b'.').next();
-        let token = token.and_then(|token| std::str::from_utf8(token).ok()?.parse().ok());
+        let token = if message.sid == SHARED_SID {
+            let token = message.subject.rsplit(|byte| *byte == b'.').next();
+            token.and_then(|token| std::str::from_utf8(token).ok()?.parse().ok())
+        } else {
+            message.sid.checked_sub(SHARED_SID)
+        };
         let Some(waiting) = token.and_then(|token: u64| self.waiting.get_mut(&token)) else { return };
         waiting.replies.push_back(message);
         if let Some(waker) = waiting.waker.take() {
@@ -83,6 +91,24 @@ impl Requests {
         for waiting in self.waiting.values_mut().filter(|waiting| waiting.sent) {
             waiting.fail(fault);
         }
+    }
+}
+
+impl Requests {
+    /// Waits for the next reply. Those that came before the connection broke are returned first.
+    fn poll(&mut self, token: u64, cx: &mut Context<'_>) -> Poll<Result<Message, Fault>> {
+        let Some(waiting) = self.waiting.get_mut(&token) else { return Poll::Ready(Err(Fault::task_ended())) };
+        if let Some(message) = waiting.replies.pop_front() {
+            return Poll::Ready(Ok(message));
+        }
+        if let Some(fault) = &waiting.failed {
+            return Poll::Ready(Err(fault.clone()));
+        }
+        match &mut waiting.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
     }
 }
 
@@ -107,36 +133,74 @@ impl Request {
         Self { requests, token, caller: Some(caller) }
     }
 
-    /// Waits for the next reply. Those that came before the connection broke are returned first.
+    /// Waits for the reply.
     pub(in super::super) async fn reply(&mut self) -> Result<Message, Fault> {
-        let reply = std::future::poll_fn(|cx| self.poll_reply(cx)).await;
+        let reply = std::future::poll_fn(|cx| lock(&self.requests).poll(self.token, cx)).await;
         if let Some(caller) = self.caller.take() {
             caller.finish();
         }
         reply
     }
 
-    fn poll_reply(&self, cx: &mut Context<'_>) -> Poll<Result<Message, Fault>> {
-        let mut requests = lock(&self.requests);
-        let Some(waiting) = requests.waiting.get_mut(&self.token) else {
-            return Poll::Ready(Err(Fault::task_ended()));
-        };
-        if let Some(message) = waiting.replies.pop_front() {
-            return Poll::Ready(Ok(message));
-        }
-        if let Some(fault) = &waiting.failed {
-            return Poll::Ready(Err(fault.clone()));
-        }
-        match &mut waiting.waker {
-            Some(waker) => waker.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
-        }
-        Poll::Pending
+    /// Whether any of it may be with the server.
+    pub(in super::super) fn was_sent(&self) -> bool {
+        lock(&self.requests).waiting.get(&self.token).is_some_and(|waiting| waiting.sent)
     }
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
         lock(&self.requests).remove(self.token);
+    }
+}
+
+/// Subjects that are listened to on one connection, one for each request. Dropped, they are let go.
+pub(in super::super) struct Listening {
+    line: Line,
+    token: u64,
+    /// All of them, less the last token.
+    subject: String,
+    /// How many requests were sent, which is the last one's token.
+    sent: u64,
+}
+
+impl Listening {
+    pub(super) fn new(line: Line, token: u64, subject: String) -> Self {
+        Self { line, token, subject, sent: 0 }
+    }
+
+    /// Sends a request that is answered here.
+    pub(in super::super) fn send(&mut self, to: &str, payload: &[u8]) -> Result<(), Fault> {
+        self.sent += 1;
+        let reply = format!("{}.{}", self.subject, self.sent);
+        self.line.append(|queue| queue.request(to, &reply, self.token, &[], payload)).map(|_| ())
+    }
+
+    /// Whether a message under a subject of these is about the last request.
+    pub(in super::super) fn is_of_last(&self, message: &Message) -> bool {
+        let token = message.subject.rsplit(|byte| *byte == b'.').next();
+        token == Some(self.sent.to_string().as_bytes())
+    }
+
+    /// Waits for the next message. Those that came before the connection broke are returned first.
+    pub(in super::super) async fn next(&mut self) -> Result<Message, Fault> {
+        std::future::poll_fn(|cx| lock(&self.line.shared.requests).poll(self.token, cx)).await
+    }
+
+    /// Whether its connection is still there.
+    pub(in super::super) fn is_open(&self) -> bool {
+        lock(&self.line.shared.requests).waiting.get(&self.token).is_some_and(|waiting| waiting.failed.is_none())
+    }
+
+    /// Sends what isn't answered, where there is a connection.
+    pub(in super::super) fn post(&self, to: &str) {
+        self.line.post(|queue| drop(queue.publish(to, &[])));
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        lock(&self.line.shared.requests).remove(self.token);
+        self.line.post(|queue| queue.leave(self.token));
     }
 }

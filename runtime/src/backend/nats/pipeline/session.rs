@@ -12,6 +12,7 @@ use super::super::link::Link;
 use super::super::wire::{self, Op};
 use super::Shared;
 use super::batch::{MOST_MESSAGES, Pending};
+use super::request::SHARED_SID;
 use crate::broker::lock;
 use crate::capability::Host;
 use crate::error::{ErrorKind, Outcome};
@@ -82,7 +83,7 @@ impl Task {
         let connecting = timeout_at(deadline, async {
             let mut link = shared.servers.connect(&shared.settings, shared.name, left).await?;
             if let Some(inbox) = &shared.inbox {
-                link.listen(&format!("{inbox}.*")).await?;
+                link.listen(&format!("{inbox}.*"), SHARED_SID).await?;
             }
             Ok::<_, Fault>(link)
         });
