@@ -64,6 +64,7 @@ async fn run(args: Args) -> Result<bool, Failure> {
     let quakes: Vec<_> = feed.quakes.into_iter().map(QuakeReported::from).collect();
     let outcome = match args.backend {
         Backend::Memory => run::on(Memory::new(), &quakes).await?,
+        Backend::Nats(backend) => run::on(backend, &quakes).await?,
         // It wouldn't compile: the declaration requires what these don't have.
         Backend::Redis { .. } | Backend::Cluster(_) => return Err("Redis has no cursors; `ledger` runs on it".into()),
         Backend::Kafka { .. } => return Err("Kafka has no cursors; `warehouse` runs on it".into()),

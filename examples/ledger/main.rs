@@ -65,6 +65,7 @@ async fn run(args: Args) -> Result<bool, Failure> {
         Backend::Redis { backend, .. } => run::on(backend, &entries).await?,
         Backend::Cluster(backend) => run::on(backend, &entries).await?,
         Backend::Kafka { .. } => return Err("Kafka has no ack groups; `warehouse` runs on it".into()),
+        Backend::Nats(_) => return Err("NATS has no ack groups; `agents` runs on it".into()),
     };
     let faults = check::faults(&feed.plain, &outcome);
     report::print(&outcome, &faults);

@@ -74,6 +74,8 @@ async fn run(args: Args) -> Result<bool, Failure> {
             let cut = if cut { Some(Cut::redis(&url).await?) } else { None };
             Run::new(quakes).on(backend, cut).await?
         }
+        Backend::Nats(_) if cut => return Err("`--cut` is for memory and Redis".into()),
+        Backend::Nats(backend) => Run::new(quakes).on(backend, None).await?,
         // It wouldn't compile: following by prefix takes patterns.
         Backend::Cluster(_) => return Err("a cluster has no patterns to follow by prefix; give a single server".into()),
         Backend::Kafka { .. } => return Err("Kafka has no topics; `warehouse` runs on it".into()),

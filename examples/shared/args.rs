@@ -44,6 +44,8 @@ pub enum Backend {
         /// What it was made from.
         url: Url,
     },
+    /// On NATS.
+    Nats(AnyBackend),
 }
 
 /// A server's URL. It may hold a password, so it has no readable `Debug`.
@@ -102,6 +104,9 @@ fn backend_of(text: &str) -> Result<Backend, String> {
             None if url.starts_with("kafka") => {
                 let backend = AnyBackend::new(url).map_err(|wrong| wrong.to_string())?;
                 Ok(Backend::Kafka { backend, url: Url(url.to_owned()) })
+            }
+            None if url.starts_with("nats:") || url.starts_with("tls:") => {
+                AnyBackend::new(url).map(Backend::Nats).map_err(|wrong| wrong.to_string())
             }
             None if url.contains(':') => {
                 let backend = Redis::new(url).map_err(|wrong| wrong.to_string())?;

@@ -81,6 +81,7 @@ async fn run(args: Args) -> Result<bool, Failure> {
         Backend::Redis { .. } | Backend::Cluster(_) => {
             return Err("Redis has no commit groups; `ledger` runs on it".into());
         }
+        Backend::Nats(_) => return Err("NATS has no commit groups; `agents` runs on it".into()),
     };
     let faults = check::faults(&feed.plain, &outcome);
     report::print(&outcome, &faults);

@@ -9,6 +9,7 @@
     reason = "everything here panics with an explanation when the world is not as a test needs it"
 )]
 
+pub mod deliveries;
 pub mod harness;
 pub mod load;
 pub mod members;

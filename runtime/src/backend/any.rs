@@ -51,7 +51,7 @@ pub struct AnySubscription(Subscriptions);
 pub struct AnyMember(Any<Member<Memory>, Infallible, Infallible, Member<KafkaOr>, Infallible>);
 
 /// A handle to a durable of an [`AnyBackend`].
-pub struct AnyDurable(<Memory as Cursors>::Durable);
+pub struct AnyDurable(Any<Handle<Memory>, Infallible, Infallible, Infallible, Handle<NatsOr>>);
 
 type Clients = Any<Client<Memory>, Client<RedisOr>, Client<ClusterOr>, Client<KafkaOr>, Client<NatsOr>>;
 type Subscriptions =
@@ -59,6 +59,7 @@ type Subscriptions =
 type Client<B> = <B as Backend>::Client;
 type Subscription<B> = <B as PubSub>::Subscription;
 type Member<B> = <B as CommitGroups>::Member;
+type Handle<B> = <B as Cursors>::Durable;
 
 #[cfg(feature = "redis")]
 type RedisOr = Redis;
@@ -315,7 +316,7 @@ fn has<M, R, C, K, N>(any: &Any<M, R, C, K, N>, capability: Capability) -> bool 
         Capability::AckGroups => !matches!(any, Any::Kafka(_) | Any::Nats(_)),
         Capability::PatternPubSub => matches!(any, Any::Memory(_) | Any::Redis(_) | Any::Nats(_)),
         Capability::CommitGroups | Capability::Transactions => matches!(any, Any::Memory(_) | Any::Kafka(_)),
-        Capability::Cursors => matches!(any, Any::Memory(_)),
+        Capability::Cursors => matches!(any, Any::Memory(_) | Any::Nats(_)),
         Capability::InboxMarks => false,
     }
 }
@@ -509,12 +510,13 @@ macro_rules! delegated_but_by_redis {
     };
 }
 
-macro_rules! delegated_to_memory {
+macro_rules! delegated_to_cursors {
     ($capability:ident: $($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
         $(
             async fn $name(client: &AnyClient, $($argument: $type),*) -> Result<$answer, BackendError> {
                 match &client.0 {
                     Any::Memory(inner) => Memory::$name(inner, $($argument),*).await,
+                    Any::Nats(inner) => NatsOr::$name(inner, $($argument),*).await,
                     _ => Err(unsupported(Capability::$capability)),
                 }
             }
@@ -685,13 +687,14 @@ impl Cursors for AnyBackend {
     type Durable = AnyDurable;
 
     async fn bind_durable(client: &AnyClient, durable: &GroupAddress) -> Result<AnyDurable, BackendError> {
-        match &client.0 {
-            Any::Memory(inner) => Ok(AnyDurable(Memory::bind_durable(inner, durable).await?)),
-            _ => Err(unsupported(Capability::Cursors)),
-        }
+        Ok(AnyDurable(match &client.0 {
+            Any::Memory(inner) => Any::Memory(Memory::bind_durable(inner, durable).await?),
+            Any::Nats(inner) => Any::Nats(NatsOr::bind_durable(inner, durable).await?),
+            _ => return Err(unsupported(Capability::Cursors)),
+        }))
     }
 
-    delegated_to_memory! {
+    delegated_to_cursors! {
         Cursors:
         ensure_durable(durable: &GroupAddress, settings: &DurableSettings) -> bool;
         update_durable(durable: &GroupAddress, settings: &DurableSettings) -> ();
@@ -700,17 +703,28 @@ impl Cursors for AnyBackend {
     }
 }
 
+/// Does the same with whichever handle it is.
+macro_rules! of_handle {
+    ($any:expr, $inner:ident => $do:expr) => {
+        match $any {
+            Any::Memory($inner) => $do,
+            Any::Nats($inner) => $do,
+            Any::Redis(none) | Any::Cluster(none) | Any::Kafka(none) => match *none {},
+        }
+    };
+}
+
 impl BoundDurable for AnyDurable {
     async fn pull(&self, max: usize, wait: Duration) -> Result<Vec<Pulled>, BackendError> {
-        self.0.pull(max, wait).await
+        of_handle!(&self.0, inner => inner.pull(max, wait).await)
     }
 
     async fn settle(&self, settlements: Vec<(Ticket, Verdict)>) -> Vec<Result<(), BackendError>> {
-        self.0.settle(settlements).await
+        of_handle!(&self.0, inner => inner.settle(settlements).await)
     }
 
     async fn release(&self) {
-        self.0.release().await;
+        of_handle!(&self.0, inner => inner.release().await);
     }
 }
 

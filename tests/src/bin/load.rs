@@ -4,17 +4,19 @@
 //! cargo run --release -p tidings-tests --bins && target/release/load 100000 redis-8
 //! ```
 //!
-//! Its arguments are how many entries (100,000), on which server (`redis-7`, `redis-8`, `valkey-8`, `cluster`, `kafka-40` or
-//! `kafka-44`), how many processes (3), how many microseconds a handler takes (2,000; on Kafka for a batch) and after how
-//! many milliseconds one is killed (1,000). It fails when an entry is lost, or was handled twice without a kill that
-//! explains it: on Kafka one before its position was committed.
+//! Its arguments are how many entries (100,000), on which server (`redis-7`, `redis-8`, `valkey-8`, `cluster`, `kafka-40`,
+//! `kafka-44`, `nats-210` or `nats-215`), how many processes (3), how many microseconds a handler takes (2,000; on Kafka for
+//! a batch) and after how many milliseconds one is killed (1,000). It fails when an entry is lost, or was handled twice
+//! without a kill that explains it: on Kafka one before its position was committed. On NATS the processes are workers in
+//! one, what is killed and restarted is the server, and it fails when something comes again whose ack was confirmed.
 
 use std::env;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use tidings::backend::{Redis, RedisCluster};
-use tidings_tests::harness::{Cluster, Kafka, KafkaKind, KafkaOptions, Kind, RedisOptions, Replicas, Server};
+use tidings_tests::deliveries;
+use tidings_tests::harness::{Cluster, Kafka, KafkaKind, KafkaOptions, Kind, NatsKind, RedisOptions, Replicas, Server};
 use tidings_tests::load::{Kill, Plan, work_off};
 use tidings_tests::members;
 
@@ -31,6 +33,13 @@ async fn main() -> ExitCode {
         .find_map(|(name, kind)| (name == system).then_some(kind))
     {
         return members(kind, entries, usize::try_from(processes).expect("it is small"), pace, every).await;
+    }
+    if let Some(kind) = [("nats-210", NatsKind::Nats210), ("nats-215", NatsKind::Nats215)]
+        .into_iter()
+        .find_map(|(name, kind)| (name == system).then_some(kind))
+    {
+        let workers = usize::try_from(processes).expect("it is small");
+        return deliveries(deliveries::Plan { kind, deliveries: entries, workers, pace, kill_every: every }).await;
     }
     let kill = Kill::Every(every);
     let program = env::current_exe().expect("the program has a path").with_file_name("hand");
@@ -85,6 +94,15 @@ async fn members(kind: KafkaKind, records: u64, members: usize, pace: Duration, 
         println!("unexplained: {told}");
     }
     if figures.lost.is_empty() && figures.unexplained.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn deliveries(plan: deliveries::Plan) -> ExitCode {
+    let figures = deliveries::work_off(plan).await;
+    println!("{} deliveries on {:?} by {} workers, {:?} for each", plan.deliveries, plan.kind, plan.workers, plan.pace);
+    println!("all settled after {:.2?}; killed {} times, {} gaps told", figures.lasted, figures.kills, figures.gaps);
+    println!("handlers were called {} times, of which {} were duplicates", figures.handled, figures.duplicates);
+    println!("lost {}, again after a confirmed ack {}", figures.lost.len(), figures.again.len());
+    if figures.lost.is_empty() && figures.again.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn number(argument: Option<String>, default: u64) -> u64 {

@@ -24,8 +24,8 @@ streams!(redis_7_0_streams, RedisServer<Redis7>, ack_groups, dedup, network);
 streams!(redis_8_0_streams, RedisServer<Redis8>, ack_groups, dedup, network);
 streams!(valkey_8_streams, RedisServer<Valkey8>, ack_groups, dedup, network);
 streams!(redis_cluster_streams, ClusterNode, ack_groups, dedup, network);
-streams!(nats_2_10_streams, NatsServer<Nats210>, dedup, network);
-streams!(nats_2_15_streams, NatsServer<Nats215>, dedup, network);
+streams!(nats_2_10_streams, NatsServer<Nats210>, cursors, dedup, network);
+streams!(nats_2_15_streams, NatsServer<Nats215>, cursors, dedup, network);
 // What is trimmed there is removed past the backend: Kafka counts no records.
 streams!(kafka_4_0_streams, KafkaServer<Kafka40>, commit_groups, transactions, network);
 streams!(kafka_4_4_streams, KafkaServer<Kafka44>, commit_groups, transactions, network);

@@ -11,6 +11,7 @@ use tidings::{
 use tidings_tests::harness::{self, NatsKind, NatsOptions, within};
 
 mod attacks;
+mod durables;
 mod faults;
 mod login;
 mod rights;

@@ -24,9 +24,9 @@ pub struct NatsClient {
     pub(super) host: Host,
     settings: Arc<Settings>,
     publisher: Pipeline,
-    subscriber: Subscriber,
+    pub(super) subscriber: Arc<Subscriber>,
     /// What concerns streams, and every other question to the server.
-    pub(super) streams: Pipeline,
+    pub(super) streams: Arc<Pipeline>,
     pub(super) reading: Reading,
 }
 
@@ -36,8 +36,8 @@ impl NatsClient {
         let pipeline = |name| Pipeline::new(host.clone(), settings.clone(), servers.clone(), name);
         Self {
             publisher: pipeline("tidings publisher"),
-            subscriber: Subscriber::new(host.clone(), settings.clone(), servers.clone()),
-            streams: pipeline("tidings streams").with_replies(),
+            subscriber: Arc::new(Subscriber::new(host.clone(), settings.clone(), servers.clone())),
+            streams: Arc::new(pipeline("tidings streams").with_replies()),
             reading: Reading::default(),
             host,
             settings,

@@ -4,6 +4,7 @@ mod api;
 mod check;
 mod client;
 mod credentials;
+mod cursor;
 mod fault;
 mod link;
 mod log;

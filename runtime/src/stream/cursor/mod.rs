@@ -102,8 +102,7 @@ impl<T: StreamSpec, B: Cursors> Durable<T, B> {
         })
     }
 
-    /// Changes the settings of a durable that is there, all but where it begins. What is unsettled stays so, and its
-    /// present ack wait too.
+    /// Changes the settings of a durable that is there, all but where it begins. What is unsettled stays so.
     ///
     /// # Errors
     ///

@@ -171,6 +171,12 @@ impl Nats {
         self.folder.path()
     }
 
+    /// Returns the process's id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process().id()
+    }
+
     /// Whether the process is there, paused or not.
     pub fn is_running(&mut self) -> bool {
         self.process.as_mut().is_some_and(|process| process.ended().is_none())

@@ -14,8 +14,9 @@ use tokio::time::{Duration, Instant};
 use super::api;
 use super::client::{MOST_SUBJECT_BYTES, NatsClient};
 use super::fault::Fault;
+use super::wire::Message;
 use crate::broker::lock;
-use crate::capability::StreamAddress;
+use crate::capability::{Record, StreamAddress};
 use crate::error::Outcome;
 
 pub(super) use append::{append, append_all};
@@ -65,6 +66,17 @@ struct Config {
 struct State {
     first_seq: u64,
     last_seq: u64,
+}
+
+/// The stream as JetStream calls it.
+pub(super) fn name(stream: &StreamAddress) -> &str {
+    &state(stream).name
+}
+
+/// Reads a message of the stream.
+pub(super) fn record(stream: &StreamAddress, message: &Message) -> Record {
+    let state = state(stream);
+    record::read(&state.known, &state.address, message)
 }
 
 fn state(stream: &StreamAddress) -> &Arc<StreamState> {

@@ -114,6 +114,13 @@ impl Pipeline {
         }
     }
 
+    /// Sends what isn't answered, where there is a connection.
+    pub(super) fn post(&self, to: &[u8]) {
+        if let Ok(to) = std::str::from_utf8(to) {
+            self.line.post(|queue| drop(queue.publish(to, &[])));
+        }
+    }
+
     /// Listens to a subject of its own, for requests that are answered more than once and by messages that keep their
     /// own subjects.
     pub(super) fn listen(&self) -> Result<Listening, Fault> {

@@ -192,6 +192,11 @@ impl Listening {
         lock(&self.line.shared.requests).waiting.get(&self.token).is_some_and(|waiting| waiting.failed.is_none())
     }
 
+    /// Has the server send nothing more here.
+    pub(in super::super) fn hush(&self) {
+        self.line.post(|queue| queue.leave(self.token));
+    }
+
     /// Sends what isn't answered, where there is a connection.
     pub(in super::super) fn post(&self, to: &str) {
         self.line.post(|queue| drop(queue.publish(to, &[])));
@@ -201,6 +206,6 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         lock(&self.line.shared.requests).remove(self.token);
-        self.line.post(|queue| queue.leave(self.token));
+        self.hush();
     }
 }
