@@ -282,6 +282,7 @@ impl<F: Clone> Routes<F> {
     }
 
     /// Takes note that the server refused to unsubscribe, and so goes on sending.
+    #[cfg(feature = "redis")]
     pub(super) fn kept(&mut self, route: &Route) {
         // Those who came meanwhile have what they want.
         self.subscribed(route);

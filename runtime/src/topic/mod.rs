@@ -21,6 +21,6 @@ pub use subscription::{KeyedSubscription, Subscription};
 pub use supervise::{Ended, Gap, Notice, Stop, Supervise, SupervisePolicy};
 
 pub(crate) use bound::Bound;
-#[cfg(feature = "conformance")]
+#[cfg(any(feature = "conformance", feature = "nats"))]
 pub(crate) use feed::{FeedLimits, Inbox, feed};
 pub(crate) use supervise::{Backoff, Ends, Interruption, words};
