@@ -761,10 +761,10 @@ mod tests {
         let refused = Unit::stream(&broker).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
         let text = refused.to_string();
-        for word in ["memory", "any.units.v1", "`InboxMarks`", "`Cursors`"] {
+        for word in ["memory", "any.units.v1", "`InboxMarks`"] {
             assert!(text.contains(word), "{text}");
         }
-        assert!(!text.contains("AckGroups"), "{text}");
+        assert!(!text.contains("AckGroups") && !text.contains("Transactions"), "{text}");
         assert!(Plain::stream(&broker).is_ok());
         assert!(Plain::topic(&broker).is_ok());
         assert!(Plain::stream(&broker).unwrap().ack_group("crew").is_ok());

@@ -9,7 +9,7 @@ use super::{Position, Positions};
 #[non_exhaustive]
 pub struct StreamSettings {
     /// Partitions, 1 to 1,024. Default 1. A key's records stay in one, in order; Redis Cluster spreads them over its
-    /// nodes.
+    /// nodes. A stream of JetStream has one, and more are refused.
     pub partitions: u32,
     /// Copies of the stream, where the backend keeps several by itself. Default: the backend's. Memory and Redis have no
     /// such setting and refuse one.

@@ -1,8 +1,14 @@
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
 use super::super::binary::NatsKind;
 use super::super::deadline::eventually;
 use super::{ATTEMPTS, Failure, Nats, NatsOptions};
 
 const NODES: usize = 3;
+/// It takes a second or two.
+const FORMING: Duration = Duration::from_secs(20);
 
 /// Three servers with JetStream, of which one may be gone at a time.
 ///
@@ -36,10 +42,13 @@ impl NatsCluster {
                 }
             }
             let cluster = Self { nodes };
-            cluster.wait_until_led().await;
-            return cluster;
+            match timeout(FORMING, cluster.form()).await {
+                Ok(()) => return cluster,
+                // Another's server may have taken a port for a moment, which the others then don't find.
+                Err(_) => "the servers don't find each other".clone_into(&mut taken),
+            }
         }
-        panic!("found no ports in {ATTEMPTS} attempts: {taken}");
+        panic!("no cluster in {ATTEMPTS} attempts: {taken}");
     }
 
     /// All servers, killed ones among them.
@@ -55,19 +64,19 @@ impl NatsCluster {
         format!("nats://{}", hosts.join(","))
     }
 
-    async fn wait_until_led(&self) {
-        eventually("the servers have a leader and know each other", || async {
-            for node in &self.nodes {
-                let meta = node.try_monitor("/jsz").await.map_err(|error| error.to_string())?;
+    /// Waits until the servers have a leader and know each other.
+    async fn form(&self) {
+        for node in &self.nodes {
+            loop {
+                let meta = node.try_monitor("/jsz").await.unwrap_or_default();
                 let meta = &meta["meta_cluster"];
                 let led = meta["leader"].as_str().is_some_and(|leader| !leader.is_empty());
-                if !led || meta["cluster_size"] != NODES {
-                    return Err(meta.to_string());
+                if led && meta["cluster_size"] == NODES {
+                    break;
                 }
+                sleep(Duration::from_millis(20)).await;
             }
-            Ok(())
-        })
-        .await;
+        }
     }
 
     /// The server that leads a stream's copies; waits until a running one is named.

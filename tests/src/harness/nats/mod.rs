@@ -279,7 +279,8 @@ impl Nats {
             let routes: Vec<_> = nodes.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
             let _ = writeln!(
                 text,
-                "server_name: {name}\ncluster {{ name: tidings, listen: 127.0.0.1:{cluster}, routes: [{}] }}",
+                "server_name: {name}\ncluster {{ name: tidings-{}, listen: 127.0.0.1:{cluster}, routes: [{}] }}",
+                nodes[0],
                 routes.join(", "),
             );
         }

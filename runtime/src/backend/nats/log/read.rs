@@ -44,6 +44,7 @@ pub(in super::super) async fn read(
         // Sequences go no further.
         after: after.map(|offset| u64::try_from(offset).unwrap_or(u64::MAX)),
         max,
+        waits: !wait.is_zero(),
         records: Vec::new(),
         hole: None,
         deadline: Instant::now() + wait,
@@ -61,6 +62,7 @@ struct OneRead<'a> {
     state: &'a StreamState,
     after: Option<u64>,
     max: usize,
+    waits: bool,
     records: Vec<Stored>,
     /// The place of the first record before which others were left out, and the first of those.
     hole: Option<(usize, u64)>,
@@ -80,10 +82,11 @@ enum Pulled {
 impl OneRead<'_> {
     /// Fills the records, or says that something was removed.
     async fn run(&mut self) -> Result<Option<Read>, Fault> {
-        let mut backoff = FIRST_BACKOFF;
+        let (mut backoff, mut anew) = (FIRST_BACKOFF, false);
         loop {
             let begun = Instant::now();
-            let kept = self.after.and_then(|after| self.client.reading.take(&self.state.name, after));
+            let kept = self.after.filter(|_| !anew);
+            let kept = kept.and_then(|after| self.client.reading.take(&self.state.name, after));
             let fresh = kept.is_none();
             let made = match kept {
                 Some(consumer) => Ok(Err(consumer)),
@@ -97,7 +100,10 @@ impl OneRead<'_> {
                 Err(fault) => return Err(fault),
             };
             match pulled {
-                Pulled::Done | Pulled::Large => break,
+                Pulled::Large => break,
+                Pulled::Done if fresh || self.has_enough() || !self.is_behind().await? => break,
+                Pulled::Done => anew = true,
+                Pulled::Gone if !self.records.is_empty() => break,
                 // One that was kept may have been forgotten.
                 Pulled::Gone if !fresh => {}
                 Pulled::Gone => {
@@ -105,15 +111,24 @@ impl OneRead<'_> {
                     backoff = (backoff * 2).min(LONGEST_BACKOFF);
                 }
             }
-            if !self.records.is_empty() {
-                break;
-            }
         }
         match self.hole {
             Some((place, next)) => self.cut_off(place, next).await,
             None if self.records.is_empty() => self.trimmed().await,
             None => Ok(None),
         }
+    }
+
+    /// Whether nothing more is looked for: one who waits has something, one who doesn't has all that may be.
+    fn has_enough(&self) -> bool {
+        if self.waits { !self.records.is_empty() } else { self.records.len() >= self.max }
+    }
+
+    /// Whether the stream has more than a consumer has told. The server tells its consumers of a record after its
+    /// appender, so that one that was kept may not have heard of it; a new one has.
+    async fn is_behind(&self) -> Result<bool, Fault> {
+        let last = self.state.info(self.client, self.client.deadline()).await?.state.last_seq;
+        Ok(self.after.is_some_and(|after| after < last))
     }
 
     /// Records were left out before the one at this place. Where they were removed from the beginning, which others are

@@ -241,7 +241,8 @@ impl<'a> Session<'a> {
 
     fn launch(&mut self, mut pending: Pending, deadline: Instant) {
         self.last = pending.count();
-        pending.seal(self.link.info.max_payload);
+        // One that says nothing of it is asked.
+        pending.seal(Some(self.link.info.max_payload).filter(|most| *most > 0).unwrap_or(usize::MAX));
         pending.fail(Fault::task_ended().sent());
         self.writing = Some(0);
         self.flights.push_back(Flight { pending, deadline });
@@ -307,8 +308,9 @@ impl<'a> Session<'a> {
                 }
                 Complaint::Subscriptions | Complaint::Other => {}
             },
-            // It goes on until it ends: what is sent is confirmed one by one.
-            Op::Info(_) | Op::Ok => {}
+            // A server that is about to end is used until then: what is sent is confirmed one by one.
+            Op::Info(info) => self.link.info.max_payload = info.max_payload,
+            Op::Ok => {}
         }
         Ok(())
     }
