@@ -186,3 +186,53 @@ async fn what_fails_holds_up_what_is_committed_and_then_what_is_read() {
     let notices = notices.lock().unwrap();
     assert!(notices.iter().any(|notice| notice.contains("holds up what comes after it")), "{notices:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_of_a_stream_that_was_made_anew_holds_nothing_up() {
+    for renewed in [true, false] {
+        let (stream, group) = start(1).await;
+        append(&stream, 0..1).await;
+        let stop = Stop::new();
+        // The first is under way until it is let go.
+        let begun = Arc::new(tokio::sync::Notify::new());
+        let let_go = Arc::new(tokio::sync::Notify::new());
+        let handled: Arc<Mutex<Vec<u32>>> = Arc::default();
+        let state = (begun.clone(), let_go.clone(), handled.clone());
+        let worker = group.worker().uncommitted(10).read_ahead(4).concurrency(2).until(&stop).with(state);
+        let working = tokio::spawn(worker.run(async |delivery: crate::Delivery<Order>, (begun, let_go, handled)| {
+            let number = delivery.into_value()?.number;
+            if number == 0 {
+                begun.notify_one();
+                let_go.notified().await;
+                return Err("no".into());
+            }
+            handled.lock().unwrap().push(number);
+            Ok(())
+        }));
+        begun.notified().await;
+        if renewed {
+            assert!(stream.delete().await.unwrap());
+            stream.ensure(StreamSettings::new().partitions(1)).await.unwrap();
+            assert!(group.ensure(Start::Earliest).await.unwrap());
+        }
+        // The first of them stands where the other stood, and has its key.
+        stream.append(&0, &Order { number: 100 }).await.unwrap();
+        append(&stream, 101..130).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(!handled.lock().unwrap().contains(&100), "one of a key at a time");
+        let_go.notify_one();
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let left = group.lag().await.unwrap()[0].records;
+        stop.stop();
+        assert_eq!(working.await.unwrap().unwrap(), Ended::Stopped);
+        let mut handled = handled.lock().unwrap().clone();
+        handled.sort_unstable();
+        if renewed {
+            assert_eq!((left, handled), (0, (100..130).collect()));
+        } else {
+            // The control: of a stream that is still there it holds up what is behind it.
+            assert_eq!((left, handled.contains(&100)), (31, false));
+            assert!(handled.len() < 20, "{handled:?}");
+        }
+    }
+}
