@@ -14,6 +14,7 @@ on_every_way! {
     f05_f06_f07_what_moved_on_is_not_committed_by_its_old_owner,
     f11_what_was_removed_is_no_lag,
     f13_a_reset_is_refused_while_the_group_lives,
+    f14_what_was_removed_past_what_is_committed_is_told,
     f15_a_group_whose_offsets_are_gone_says_so,
     f16_a_slow_handler_stays_a_member,
     f18_a_named_member_gets_its_partitions_back,
@@ -137,6 +138,55 @@ async fn f13_a_reset_is_refused_while_the_group_lives(way: Way) {
     assert!(since.elapsed() < Duration::from_secs(5));
 }
 
+async fn f14_what_was_removed_past_what_is_committed_is_told(way: Way) {
+    let (_broker, orders) = shared(way, 1).await;
+    let group = group(&orders, Start::Earliest).await;
+    append(&orders, 0..20).await;
+    let member = group.join(MemberSettings::new()).await.unwrap();
+    let deliveries = read(&member, 20).await;
+    commit(&member, &deliveries[..5]).await;
+    member.leave().await;
+    remove_before(way, &orders, 0, 12).await;
+
+    // Who begins there is told so, and goes on with the first that is left.
+    let member = group.join(MemberSettings::new()).await.unwrap();
+    assert_eq!(gap(&member).await, Some(Position::new(0, 12)));
+    let deliveries = read(&member, 8).await;
+    assert_eq!(deliveries.iter().map(number).collect::<Vec<_>>(), (12..20).collect::<Vec<_>>());
+    assert_eq!(group.committed().await.unwrap().get(0), Some(Position::new(0, 4)));
+
+    // So is who goes back there, as soon as it has been told.
+    member.seek_to_committed().await.unwrap();
+    assert_eq!(gap(&member).await, Some(Position::new(0, 12)));
+    member.seek_to_committed().await.unwrap();
+    assert_eq!(gap(&member).await, Some(Position::new(0, 12)));
+    let deliveries = read(&member, 8).await;
+    commit(&member, &deliveries).await;
+    assert_eq!(group.lag().await.unwrap()[0].records, 0);
+    append(&orders, 20..22).await;
+    assert_eq!(read(&member, 2).await.iter().map(number).collect::<Vec<_>>(), [20, 21]);
+
+    // The control: what was removed before what is committed is no loss.
+    remove_before(way, &orders, 0, 20).await;
+    member.seek_to_committed().await.unwrap();
+    assert_eq!(read(&member, 2).await.iter().map(number).collect::<Vec<_>>(), [20, 21]);
+}
+
+/// Reads until it is told that records were removed, and returns the first that is left.
+async fn gap(member: &Joined) -> Option<Position> {
+    let trimmed = within("it is told", async {
+        loop {
+            match member.read(PAGE, Duration::from_secs(1)).await {
+                Ok(deliveries) => assert!(deliveries.is_empty(), "{deliveries:?}"),
+                Err(error) => return error,
+            }
+        }
+    })
+    .await;
+    assert_eq!(trimmed.kind(), ErrorKind::Trimmed { certain: true }, "{trimmed}");
+    trimmed.first_left()
+}
+
 async fn f15_a_group_whose_offsets_are_gone_says_so(way: Way) {
     let (_broker, orders) = shared(way, 1).await;
     let group = group(&orders, Start::Earliest).await;
@@ -230,17 +280,7 @@ async fn what_was_removed_is_told(way: Way) {
     append(&orders, 0..20).await;
     remove_before(way, &orders, 0, 7).await;
     let member = group.join(MemberSettings::new()).await.unwrap();
-    let trimmed = within("it is told", async {
-        loop {
-            match member.read(PAGE, Duration::from_secs(1)).await {
-                Ok(deliveries) => assert!(deliveries.is_empty(), "{deliveries:?}"),
-                Err(error) => return error,
-            }
-        }
-    })
-    .await;
-    assert_eq!(trimmed.kind(), ErrorKind::Trimmed { certain: true });
-    assert_eq!(trimmed.first_left(), Some(Position::new(0, 7)));
+    assert_eq!(gap(&member).await, Some(Position::new(0, 7)));
     let deliveries = read(&member, 13).await;
     assert_eq!(deliveries.iter().map(number).collect::<Vec<_>>(), (7..20).collect::<Vec<_>>());
     commit(&member, &deliveries).await;
