@@ -271,6 +271,8 @@ enum Stop {
     Failed(Fault),
     /// Offsets are gone: the ends have to be looked at.
     Look,
+    /// The consumer knows no such topic, or only the one that was there before: another consumer may know better.
+    Stale,
 }
 
 impl From<Fault> for Stop {
@@ -293,7 +295,7 @@ impl Reader {
                 return;
             }
             // What was read before is told, and the failure by the next read if it lasts.
-            Err(Stop::Failed(_) | Stop::Look) if !records.is_empty() => {
+            Err(Stop::Failed(_) | Stop::Look | Stop::Stale) if !records.is_empty() => {
                 self.let_go();
                 Ok(Read::Records(records))
             }
@@ -301,7 +303,7 @@ impl Reader {
                 self.let_go();
                 Err(fault)
             }
-            Err(Stop::Look) => Err(Fault::unreachable("what is to be read changes all the time")),
+            Err(Stop::Look | Stop::Stale) => Err(Fault::unreachable("what is to be read changes all the time")),
         };
         if job.tell.send(read).is_err() {
             // What was read was for nobody.
@@ -335,6 +337,11 @@ impl Reader {
                 Err(Stop::Look) if records.is_empty() && looks < MOST_LOOKS => {
                     looks += 1;
                     self.let_go();
+                }
+                Err(Stop::Stale) if records.is_empty() && looks < MOST_LOOKS => {
+                    looks += 1;
+                    self.at = None;
+                    self.consumer = None;
                 }
                 Err(stop) => return Err(stop),
             }
@@ -494,6 +501,9 @@ impl Reader {
 fn problem(error: &KafkaError) -> Result<(), Stop> {
     match code_of(error) {
         Some(Code::AutoOffsetReset | Code::OffsetOutOfRange | Code::LogTruncation) => Err(Stop::Look),
+        Some(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownTopicId | Code::UnknownPartition) => {
+            Err(Stop::Stale)
+        }
         // It has no group, and asks for one's coordinator all the same.
         Some(
             Code::GroupAuthorizationFailed
