@@ -34,6 +34,8 @@ use crate::stream::{Position, Positions, Receipt};
 const MOST: usize = 4;
 /// How long a transaction that failed may take to be undone, where the unit's own time is up.
 const UNDO: Duration = Duration::from_secs(1);
+/// So much later it is given up as one of which nothing is heard.
+const SILENCE: Duration = Duration::from_millis(500);
 /// So long a call that undoes one takes at once.
 const PIECE: Duration = Duration::from_millis(10);
 /// Before a unit that was refused for the moment is tried again.
@@ -92,7 +94,7 @@ impl Transactions for Kafka {
         };
         clients
             .host
-            .within_time(until.saturating_duration_since(Instant::now()) + UNDO, Outcome::Unknown, recorded)
+            .within_time(until.saturating_duration_since(Instant::now()) + UNDO + SILENCE, Outcome::Unknown, recorded)
             .await
     }
 }
@@ -304,7 +306,10 @@ impl Worker {
                         return Ok(receipts);
                     }
                     // It isn't known what became of it, so that the producer isn't used again.
-                    Err(fault) if fault.outcome == Outcome::Unknown => return Err(fault),
+                    Err(fault) if fault.outcome == Outcome::Unknown => {
+                        self.let_go(producer);
+                        return Err(fault);
+                    }
                     Err(fault) => fault,
                 }
             }
@@ -318,9 +323,17 @@ impl Worker {
         let undone = fatal.is_none() && self.undo(&producer, until.max(Instant::now() + UNDO));
         if undone && is_of_the_moment(&fault) {
             self.producer = Some(producer);
+        } else {
+            self.let_go(producer);
         }
         settle(tickets, false);
         Err(fault.with_outcome(Outcome::NotApplied))
+    }
+
+    /// Lets a producer go, which may take half a second, for which nobody is to wait.
+    fn let_go(&self, producer: BaseProducer<Deliveries>) {
+        // Where there is no thread left, it goes here.
+        let _ = self.clients.thread("kafka producer's end", move || drop(producer));
     }
 
     /// Makes the producer, which fences another of its identity and ends what that had begun.
@@ -361,7 +374,7 @@ impl Worker {
                         sending = back;
                         producer.poll(left(until).min(SLICE));
                     }
-                    Err((error, _)) => return Err(failed(&error)),
+                    Err((error, _)) => return Err(cause(producer, failed(&error))),
                 }
             }
             producer.poll(Duration::ZERO);
@@ -372,7 +385,8 @@ impl Worker {
             }
             let offsets = ticket.offsets.iter().map(|(partition, to)| (*partition, Offset::Offset(*to)));
             let list = list(&state.topic, offsets)?;
-            self.again(until, |most| producer.send_offsets_to_transaction(&list, &ticket.metadata, most))?;
+            self.again(until, |most| producer.send_offsets_to_transaction(&list, &ticket.metadata, most))
+                .map_err(|fault| cause(producer, fault))?;
         }
         self.deliver(producer, until)?;
         let delivered = std::mem::take(&mut *lock(&deliveries.all));
@@ -441,6 +455,18 @@ impl Worker {
                 Err(error) => return Err(failed(&error)),
             }
         }
+    }
+}
+
+/// Why a transaction can't go on: what became of its records says more than the next call does.
+fn cause(producer: &BaseProducer<Deliveries>, fault: Fault) -> Fault {
+    producer.poll(PIECE);
+    let failed = lock(&producer.context().all).iter().flatten().find_map(|delivered| delivered.err());
+    match failed {
+        Some(code) if !matches!(code, Code::PurgeQueue | Code::PurgeInflight) => {
+            Fault::of_code(code, Outcome::NotApplied)
+        }
+        _ => fault,
     }
 }
 

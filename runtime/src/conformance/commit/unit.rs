@@ -272,8 +272,14 @@ pub async fn unit_once<S: Streams<Backend: CommitGroups + Transactions>>(subject
                         }
                         match RULE.within("recording", record).await {
                             Ok(_) => {}
-                            Err(error) => {
+                            Err(error) if error.kind() == ErrorKind::Revoked => {
                                 RULE.refused("a unit that fails", &error, ErrorKind::Revoked);
+                                break;
+                            }
+                            // A busy server may take too long; that is looked up as well.
+                            Err(error) => {
+                                RULE.that(error.is_transient(), &format!("a unit may take too long, but {error:?}"));
+                                RULE.ok("going back", member.seek_to_committed()).await;
                                 break;
                             }
                         }
@@ -294,7 +300,12 @@ pub async fn unit_once<S: Streams<Backend: CommitGroups + Transactions>>(subject
             for delivery in read {
                 let n = RULE.number("reading", &delivery);
                 let unit = stream.broker().unit().append(&outputs, (&1, &Other { n }));
-                RULE.ok("recording", unit.commit(&rest, [delivery.position()]).record()).await;
+                let recorded = RULE.within("recording", unit.commit(&rest, [delivery.position()]).record()).await;
+                if let Err(error) = recorded {
+                    RULE.that(error.is_transient(), &format!("a unit may take too long, but {error:?}"));
+                    RULE.ok("going back", rest.seek_to_committed()).await;
+                    break;
+                }
             }
         }
     };
