@@ -52,6 +52,8 @@ pub use settings::{GroupProtocol, Sasl};
 /// While a member hands over, librdkafka fetches nothing of its other partitions either. A member that leaves while it is
 /// still joining first waits to be in, at most 2 s: the group would wait for it as long as a session otherwise. What is
 /// committed for a group without members expires with the server's `offsets.retention.minutes`; then the group is `Absent`.
+/// A stream that is removed and made anew at once is the same one to librdkafka, which goes on at the offset where it was:
+/// members hear of it too late, or not at all. Wait a second in between, in which each of them learns that it is gone.
 /// A member's name is taken over by whoever joins with it last, or with [`GroupProtocol::Consumer`] refused to who comes
 /// second, whose membership ends with `Revoked`.
 ///
