@@ -31,7 +31,7 @@ mod tls;
 pub use binary::{Binary, KafkaKind, Kind, Missing, NatsKind};
 pub use cluster::{Cluster, Replicas};
 pub use deadline::{PATIENCE, eventually, within};
-pub use kafka::{Door, Kafka, KafkaCluster, KafkaOptions};
+pub use kafka::{Door, Kafka, KafkaCluster, KafkaOptions, KafkaResource, KafkaRight};
 pub use nats::{Nats, NatsCluster, NatsOptions, NatsTls};
 pub use ports::free_ports;
 pub use process::Program;

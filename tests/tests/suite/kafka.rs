@@ -4,6 +4,7 @@ mod cluster;
 mod groups;
 mod load;
 mod mock;
+mod rights;
 mod streams;
 
 use std::path::Path;

@@ -48,6 +48,8 @@ pub(super) struct Clients {
     stop: Arc<AtomicBool>,
     asker: Arc<Mutex<Option<Arc<Asker>>>>,
     sender: Arc<RwLock<Option<Arc<Sender>>>>,
+    /// Why the last sender had to go.
+    gone: Arc<Mutex<Option<Code>>>,
     /// One at a time makes the sender.
     sending: tokio::sync::Mutex<()>,
     calls: Arc<Semaphore>,
@@ -69,6 +71,7 @@ impl Clients {
             stop: Arc::default(),
             asker: Arc::default(),
             sender: Arc::default(),
+            gone: Arc::default(),
             sending: tokio::sync::Mutex::default(),
             calls: Arc::new(Semaphore::new(MOST_CALLS)),
         })
@@ -192,7 +195,8 @@ impl Clients {
     }
 
     fn has_sender(&self) -> bool {
-        self.sender.read().unwrap_or_else(PoisonError::into_inner).is_some()
+        let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
+        sender.as_ref().is_some_and(|sender| !sender.client().context().is_fatal())
     }
 
     fn make_sender(&self) -> Result<(), Fault> {
@@ -202,7 +206,7 @@ impl Clients {
         if self.stopped() {
             return Err(Fault::closed(Outcome::NotApplied));
         }
-        let (kept, stop, slot) = (made.clone(), self.stop.clone(), self.sender.clone());
+        let (kept, stop, slot, gone) = (made.clone(), self.stop.clone(), self.sender.clone(), self.gone.clone());
         self.thread("kafka producer", move || {
             let fatal = || kept.client().context().is_fatal();
             while !stop.load(Ordering::Acquire) && !fatal() {
@@ -211,9 +215,13 @@ impl Clients {
             if let Some((code, _)) = kept.client().fatal_error() {
                 // What is on its way is told that.
                 *lock(&kept.client().context().state.last) = Some(code);
+                *lock(&gone) = Some(code);
             }
-            // Those who send look at it under the lock alone, so that this thread is the last to have it.
-            drop(slot.write().unwrap_or_else(PoisonError::into_inner).take());
+            // Those who send look at it under the lock alone, so that this thread is the last to have it. Another may have
+            // taken its place.
+            let mut place = slot.write().unwrap_or_else(PoisonError::into_inner);
+            drop(place.take_if(|sender| Arc::ptr_eq(sender, &kept)));
+            drop(place);
             drop(kept);
         })?;
         *place = Some(made);
@@ -223,14 +231,32 @@ impl Clients {
     /// Hands a record to the client that appends. It doesn't block.
     pub(super) fn send(&self, record: BaseRecord<'_, [u8], [u8], Box<Told>>) -> Result<(), Fault> {
         let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(sender) = &*sender else {
-            return Err(if self.stopped() {
-                Fault::closed(Outcome::NotApplied)
-            } else {
-                Fault::unreachable("the server lost its memory of this client; another one is made")
-            });
+        let sent = match &*sender {
+            Some(sender) => sender.send(record).map_err(|(error, _)| {
+                let fault = Fault::of(&error);
+                if fault.code == Some(Code::Fatal) {
+                    sender.client().context().state.fatal.store(true, Ordering::Release);
+                }
+                fault
+            }),
+            None if self.stopped() => Err(Fault::closed(Outcome::NotApplied)),
+            None => Err(Fault::of_code(Code::Fatal, Outcome::NotApplied)),
         };
-        sender.send(record).map_err(|(error, _)| Fault::of(&error))
+        drop(sender);
+        sent.map_err(|fault| self.explain(fault))
+    }
+
+    /// Where the client that appends has to go, says why.
+    pub(super) fn explain(&self, fault: Fault) -> Fault {
+        if fault.code != Some(Code::Fatal) {
+            return fault;
+        }
+        let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
+        let going = sender.as_ref().and_then(|sender| sender.client().fatal_error()).map(|(code, _)| code);
+        match going.or_else(|| *lock(&self.gone)) {
+            Some(why) => Fault { outcome: fault.outcome, ..Fault::of_code(why, fault.outcome) },
+            None => fault,
+        }
     }
 
     /// Looks at the client that appends. To be called on a thread that may block.

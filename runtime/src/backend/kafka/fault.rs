@@ -71,6 +71,16 @@ impl Fault {
         Self { kind, outcome, text: text.into(), code: Some(code) }
     }
 
+    /// The same where an operation needs other rights than most.
+    pub(super) fn needs(self, rights: &str) -> Self {
+        let what = match self.code {
+            Some(Code::TopicAuthorizationFailed) => "topic",
+            Some(Code::GroupAuthorizationFailed) => "group",
+            _ => return self,
+        };
+        Self { text: format!("the user has no right to the {what}; grant it {rights}").into(), ..self }
+    }
+
     fn without_code(error: &KafkaError, lost: Outcome) -> Self {
         match error {
             // Its text may quote a setting.
@@ -152,16 +162,20 @@ fn meaning(code: Code) -> (ErrorKind, bool, Option<&'static str>) {
             (Kind::Absent, true, Some("the group isn't there; `ensure` creates it"))
         }
         // What is forbidden.
-        Code::TopicAuthorizationFailed => {
-            (Kind::Forbidden, true, Some("the user has no right to the topic; grant it Describe, Read or Write"))
-        }
+        Code::TopicAuthorizationFailed => (
+            Kind::Forbidden,
+            true,
+            Some("the user has no right to the topic; grant it Describe, with Read to read and Write to append"),
+        ),
         Code::GroupAuthorizationFailed => {
             (Kind::Forbidden, true, Some("the user has no right to the group; grant it Read"))
         }
         Code::ClusterAuthorizationFailed => (
             Kind::Forbidden,
             true,
-            Some("the user has no right to the cluster; grant it IdempotentWrite, or Create for `ensure`"),
+            Some(
+                "the user may append nowhere; grant it Write on the topic, before Kafka 2.8 IdempotentWrite on the cluster",
+            ),
         ),
         Code::TransactionalIdAuthorizationFailed => {
             (Kind::Forbidden, true, Some("the user has no right to the transactional id; grant it Write"))

@@ -20,9 +20,11 @@ use super::proxy::Proxy;
 use super::tls::Tls;
 
 mod cluster;
+mod rights;
 mod wire;
 
 pub use cluster::KafkaCluster;
+pub use rights::{KafkaResource, KafkaRight};
 
 /// How long a start may take: some five seconds of a processor, which a busy machine stretches.
 const START: Duration = Duration::from_mins(2);

@@ -11,6 +11,8 @@ use tokio::net::TcpStream;
 const METADATA: (i16, i16) = (3, 1);
 const FIND_COORDINATOR: (i16, i16) = (10, 1);
 const CREATE_TOPICS: (i16, i16) = (19, 2);
+const DESCRIBE_ACLS: (i16, i16) = (29, 1);
+const CREATE_ACLS: (i16, i16) = (30, 1);
 
 /// What a broker says about its cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +105,55 @@ pub(super) async fn find_coordinator(port: u16, group: &str) -> io::Result<()> {
     reply.int()?;
     let (code, words) = (reply.short()?, reply.text()?);
     refused(&format!("coordinator: {words}"), code)
+}
+
+/// What someone may do, in Kafka's numbers.
+pub(super) struct Grant<'a> {
+    pub(super) user: &'a str,
+    pub(super) resource: u8,
+    pub(super) name: &'a str,
+    /// Whether it is for everything whose name begins so.
+    pub(super) prefix: bool,
+    pub(super) right: u8,
+}
+
+impl Grant<'_> {
+    fn write(&self, body: &mut Vec<u8>) {
+        const LITERAL: u8 = 3;
+        const PREFIXED: u8 = 4;
+        const ALLOW: u8 = 3;
+        body.push(self.resource);
+        string(body, self.name);
+        body.push(if self.prefix { PREFIXED } else { LITERAL });
+        string(body, &format!("User:{}", self.user));
+        string(body, "*");
+        body.extend([self.right, ALLOW]);
+    }
+}
+
+/// Lets someone do something.
+pub(super) async fn grant(port: u16, grant: &Grant<'_>) -> io::Result<()> {
+    let mut body = Vec::new();
+    count(&mut body, 1);
+    grant.write(&mut body);
+    let reply = call(port, CREATE_ACLS, &body).await?;
+    let mut reply = Reader(&reply);
+    reply.int()?;
+    reply.int()?;
+    let (code, words) = (reply.short()?, reply.text()?);
+    refused(&format!("grant: {words}"), code)
+}
+
+/// Asks whether the broker goes by a grant already.
+pub(super) async fn is_granted(port: u16, grant: &Grant<'_>) -> io::Result<bool> {
+    let mut body = Vec::new();
+    grant.write(&mut body);
+    let reply = call(port, DESCRIBE_ACLS, &body).await?;
+    let mut reply = Reader(&reply);
+    reply.int()?;
+    let (code, words) = (reply.short()?, reply.text()?);
+    refused(&format!("grants: {words}"), code)?;
+    Ok(reply.int()? > 0)
 }
 
 /// Sends one request on a connection of its own, and returns the body of its response.

@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -13,9 +14,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::super::client::{Clients, SLICE};
-use super::super::fault::Fault;
+use super::super::fault::{Fault, code_of};
 use super::super::settings::millis;
-use super::listener::Listener;
+use super::listener::{Listener, News};
 use super::{AGAIN, PIECE, Wire, group_id, wire};
 use crate::broker::lock;
 use crate::capability::{BackendError, GroupAddress};
@@ -78,6 +79,8 @@ pub(super) struct Desk {
     partitions: u32,
     until: Instant,
     sent: Arc<Sent>,
+    /// Whether something is forbidden, which the consumer doesn't tell again.
+    forbidden: Cell<bool>,
 }
 
 /// Does something at a group's desk, within the timeout.
@@ -166,6 +169,7 @@ fn serve(clients: &Arc<Clients>, group: &str, topic: &str, jobs: &Receiver<Job>)
             counted.map(|_| &*open)
         });
         work(found);
+        desk.take_if(|desk| desk.forbidden.get());
         used = Instant::now();
     }
 }
@@ -183,7 +187,7 @@ impl Desk {
             .set("heartbeat.interval.ms", "300");
         let consumer = config.create_with_context(Listener::default()).map_err(|error| Fault::of(&error))?;
         let (clients, group, topic) = (clients.clone(), group.to_owned(), topic.to_owned());
-        Ok(Self { clients, group, topic, consumer, partitions: 0, until, sent })
+        Ok(Self { clients, group, topic, consumer, partitions: 0, until, sent, forbidden: Cell::new(false) })
     }
 
     /// Says that something is about to be sent that changes the group, unless who asked has given up.
@@ -209,8 +213,7 @@ impl Desk {
             let left = self.until.saturating_duration_since(Instant::now());
             match ask(self, left.min(PIECE)) {
                 Err(fault) if is_passing(&fault) && !left.is_zero() => {
-                    // Serves what came in meanwhile, and waits.
-                    let _ = self.consumer.poll(SLICE.min(left));
+                    hear(&self.consumer, SLICE.min(left)).inspect_err(|_| self.forbidden.set(true))?;
                 }
                 answer => return answer,
             }
@@ -307,6 +310,18 @@ impl Desk {
 /// Whether it is worth to ask again.
 pub(super) fn is_passing(fault: &Fault) -> bool {
     matches!(fault.kind, ErrorKind::Timeout | ErrorKind::Unavailable) || super::is_live(fault)
+}
+
+/// Serves what came in meanwhile, and waits a moment. Where the user may not what is asked for, the client goes on asking
+/// and tells it only here.
+pub(super) fn hear(consumer: &BaseConsumer<Listener>, most: Duration) -> Result<(), Fault> {
+    let told = consumer.poll(most).and_then(Result::err).and_then(|error| code_of(&error));
+    let troubles = consumer.context().take().into_iter().filter_map(|news| match news {
+        News::Trouble(code) => Some(code),
+        _ => None,
+    });
+    let mut faults = troubles.chain(told).map(|code| Fault::of_code(code, Outcome::NotApplied));
+    faults.find(|fault| fault.kind == ErrorKind::Forbidden).map_or(Ok(()), Err)
 }
 
 /// How many partitions a topic has.

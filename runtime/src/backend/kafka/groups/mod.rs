@@ -158,7 +158,7 @@ impl CommitGroups for Kafka {
             match removed.into_iter().next() {
                 Some(Err((_, Code::GroupIdNotFound))) => Ok(false),
                 Some(Err((_, Code::NonEmptyGroup))) => Err(live()),
-                Some(Err((_, code))) => Err(Fault::of_code(code, Outcome::Unknown)),
+                Some(Err((_, code))) => Err(Fault::of_code(code, Outcome::Unknown).needs("Read and Delete")),
                 Some(Ok(_)) | None => Ok(true),
             }
         })

@@ -67,9 +67,10 @@ fn send(
     Ok(told)
 }
 
-async fn told(state: &StreamState, told: oneshot::Receiver<Placed>) -> Result<Receipt, Fault> {
+async fn told(clients: &Clients, state: &StreamState, told: oneshot::Receiver<Placed>) -> Result<Receipt, Fault> {
     // The client tells of every record before it goes.
     let placed = told.await.unwrap_or_else(|_| Err(Fault::closed(Outcome::Unknown)));
+    let placed = placed.map_err(|fault| clients.explain(fault));
     let (partition, offset) = placed.inspect_err(|fault| state.learn(fault))?;
     let position = u32::try_from(partition).ok().zip(u128::try_from(offset).ok());
     Ok(Receipt::new(position.map(|(partition, offset)| Position::new(partition, offset)), false))
@@ -87,7 +88,7 @@ pub(in super::super) async fn append(
     let layout = by(host, deadline, Outcome::NotApplied, prepare(clients, state)).await?;
     let sent = send(clients, state, layout, &record)?;
     drop(record);
-    by(host, deadline, Outcome::Unknown, told(state, sent)).await
+    by(host, deadline, Outcome::Unknown, told(clients, state, sent)).await
 }
 
 /// Appends several records, those of a partition in order.
@@ -108,7 +109,7 @@ pub(in super::super) async fn append_all(
     let mut answers = Vec::with_capacity(sent.len());
     for sent in sent {
         answers.push(match sent {
-            Ok(sent) => by(host, deadline, Outcome::Unknown, told(state, sent)).await,
+            Ok(sent) => by(host, deadline, Outcome::Unknown, told(clients, state, sent)).await,
             Err(fault) => Err(fault.into()),
         });
     }

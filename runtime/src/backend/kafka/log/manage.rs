@@ -29,6 +29,11 @@ const LONGEST_SEGMENT: Duration = Duration::from_hours(24 * 7);
 /// How often it is asked again whether a change has arrived.
 const AGAIN: Duration = Duration::from_millis(10);
 
+/// The rights to a topic that making or comparing one takes.
+const TO_ENSURE: &str = "Create, Describe and DescribeConfigs";
+/// Those that removing one takes.
+const TO_DELETE: &str = "Describe and Delete";
+
 /// What the topic is to be made with.
 struct Wanted {
     topic: Arc<str>,
@@ -75,6 +80,7 @@ pub(in super::super) async fn ensure(
         Some(_) => compare(clients, &looking).map(|()| true),
         None => Ok(false),
     });
+    let look = async { look.await.map_err(|fault| fault.needs(TO_ENSURE)) };
     if by(host, until, Outcome::NotApplied, look).await? {
         return Ok(());
     }
@@ -92,6 +98,7 @@ pub(in super::super) async fn ensure(
         state.forget();
         Ok(())
     });
+    let make = async { make.await.map_err(|fault| fault.needs(TO_ENSURE)) };
     by(host, until, Outcome::Unknown, make).await
 }
 
@@ -196,6 +203,11 @@ fn configuration(clients: &Clients, topic: &str) -> Result<ConfigResource, Fault
     let asked = [ResourceSpecifier::Topic(topic)];
     let answers = wait(admin.describe_configs(asked.iter(), &options(until)));
     match answers.map_err(|error| Fault::of(&error))?.into_iter().next() {
+        // The crate keeps the server's error to itself: the topic is gone, or the user may not see how it is set.
+        Some(Ok(config)) if config.entries.is_empty() => Err(match partitions_of(clients, topic)? {
+            Some(_) => Fault::of_code(Code::TopicAuthorizationFailed, Outcome::NotApplied),
+            None => Fault::absent(),
+        }),
         Some(Ok(config)) => Ok(config),
         Some(Err(code)) => Err(Fault::of_code(code, Outcome::NotApplied)),
         None => Err(Fault::timeout(Outcome::NotApplied)),
@@ -209,6 +221,7 @@ pub(in super::super) async fn delete(clients: &Arc<Clients>, stream: &StreamAddr
     let until = Instant::now() + host.limits().timeout;
     let topic = state.topic.clone();
     let look = clients.call("kafka delete", move |clients| Ok(partitions_of(clients, &topic)?.is_some()));
+    let look = async { look.await.map_err(|fault| fault.needs(TO_DELETE)) };
     if !by(host, until, Outcome::NotApplied, look).await? {
         return Ok(false);
     }
@@ -223,6 +236,7 @@ pub(in super::super) async fn delete(clients: &Arc<Clients>, stream: &StreamAddr
         state.forget();
         Ok(true)
     });
+    let remove = async { remove.await.map_err(|fault| fault.needs(TO_DELETE)) };
     by(host, until, Outcome::Unknown, remove).await
 }
 
