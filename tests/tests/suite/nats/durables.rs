@@ -201,15 +201,15 @@ async fn connections_that_break_midway_lose_nothing() {
     let server = harness::Nats::start(NatsKind::Nats210, NatsOptions::default()).await;
     let proxy = Proxy::start(server.port()).await;
     let straight = broker(server.url());
-    let (jobs, _) = jobs(&straight, DurableSettings::new().ack_wait(SECOND)).await;
-    append(&jobs, 0..60).await;
+    let (jobs, _) = jobs(&straight, DurableSettings::new().ack_wait(SECOND / 2)).await;
+    append(&jobs, 0..24).await;
     let cut_off = broker(format!("nats://{}", proxy.address()));
     let far = Job::stream(&cut_off).unwrap();
     let mut cursor = within("it binds", far.cursor(&owner())).await.unwrap();
     let (mut acked, mut again) = (Vec::new(), Vec::new());
     within("all are settled", async {
         let mut turn = 0;
-        while acked.len() < 60 {
+        while acked.len() < 24 {
             turn += 1;
             // After so many bytes of the server's, in the middle of whatever it is.
             proxy.cut_after(harness::Direction::ToClient, 700 + (turn * 37) % 900, Cut::Reset);
