@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -24,7 +25,7 @@ use crate::capability::{BackendError, Cursors, Ticket};
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, HandlerError, Operation};
-use crate::stream::{Delivery, Durable, DurableSettings, Position, Positions, Stream};
+use crate::stream::{Delivery, Durable, DurableSettings, Position, Positions, Start, Stream};
 use crate::telemetry;
 use crate::topic::{Backoff, Ended, Ends, Interruption, Stop, SupervisePolicy};
 
@@ -104,7 +105,7 @@ where
             average: Mutex::new(FIRST_AVERAGE),
             held: Mutex::default(),
             settings: Mutex::default(),
-            settled: Mutex::default(),
+            settled: Mutex::new((Positions::new(), SystemTime::UNIX_EPOCH)),
             progress: AtomicBool::new(true),
             expects: Notify::new(),
             held_up: Mutex::default(),
@@ -128,8 +129,8 @@ struct Run<T: StreamSpec, B: Cursors, S> {
     /// What was handed out to this worker and isn't settled.
     held: Mutex<HashMap<Position, Held>>,
     settings: Mutex<DurableSettings>,
-    /// Up to where everything was settled when it was last looked up.
-    settled: Mutex<Positions>,
+    /// Up to where everything was settled when it was last looked up, and when that was.
+    settled: Mutex<(Positions, SystemTime)>,
     /// Whether something was settled since.
     progress: AtomicBool,
     /// Told when something is to come again.
@@ -281,9 +282,24 @@ where
     /// Makes the durable, after the highest position up to which everything is known to be settled.
     async fn make_durable(&self, settings: &DurableSettings) -> Result<bool, Error> {
         let (client, bound) = (self.stream.client(), &self.worker.group.bound);
-        let known = lock(&self.settled).clone();
-        let start = start_after(&self.stream, known, bound.start()).await?;
+        let start = start_after(&self.stream, self.known().await?, bound.start()).await?;
         self.operate(B::ensure_durable(client, &bound.address, &settings.clone().start(start))).await
+    }
+
+    /// Up to where everything is known to be settled of the stream that is there now. In one that was made anew, records
+    /// may stand at these positions that nobody has seen; but they were all appended later.
+    async fn known(&self) -> Result<Positions, Error> {
+        let (known, looked_up) = lock(&self.settled).clone();
+        if known.is_empty() {
+            return Ok(known);
+        }
+        let start = Start::At(looked_up);
+        let before = self.operate(B::start(self.stream.client(), &self.stream.bound.address, &start)).await?;
+        let lower = |at: Position| {
+            let offset = before.get(at.partition()).map_or(0, Position::offset);
+            Position::new(at.partition(), at.offset().min(offset))
+        };
+        Ok(known.iter().map(lower).collect())
     }
 
     /// The durable is gone, and what it handed out with it. All of that comes again, or other records do in its place.

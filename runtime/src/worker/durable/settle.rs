@@ -106,7 +106,9 @@ where
                 self.let_go();
                 self.tell_held_up();
                 if self.progress.swap(false, Ordering::AcqRel) {
-                    *lock(&self.settled) = self.worker.group.inspect(Operation::Work).await?.settled;
+                    // Before it is asked, so that nothing that is settled was appended after that.
+                    let now = self.stream.host().now();
+                    *lock(&self.settled) = (self.worker.group.inspect(Operation::Work).await?.settled, now);
                 }
                 Ok(())
             };
