@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -21,7 +21,7 @@ use super::shared::{CancelledWhenDropped, FIRST_AVERAGE, Halt, Many, One, proble
 use super::slot::{Handler, Retry};
 use super::{Worker, WorkerNotice};
 use crate::broker::{Tracked, lock};
-use crate::capability::{BackendError, Cursors, Ticket};
+use crate::capability::{BackendError, BoundDurable as _, Cursors, Pulled, Ticket};
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, HandlerError, Operation};
@@ -167,7 +167,7 @@ where
             let error = match ends.first(self.go_on(&mut handle, vanished)).await {
                 Err(ended) => break ended,
                 Ok(Err(error)) => error,
-                Ok(Ok(())) => {
+                Ok(Ok(first)) => {
                     let Some(bound) = &handle else { continue };
                     (was_ready, vanished) = (true, false);
                     self.notice(WorkerNotice::Ready);
@@ -176,6 +176,7 @@ where
                     {
                         break ended;
                     }
+                    self.take(first);
                     let since = Instant::now();
                     let halt = match ends.first(self.session(bound)).await {
                         Err(ended) => break ended,
@@ -243,8 +244,9 @@ where
         self.worker.stop.as_ref().is_some_and(Stop::is_stopped)
     }
 
-    /// Binds the durable, which is made anew where it is gone, and looks whether it hands out enough.
-    async fn go_on(&self, handle: &mut Option<B::Durable>, vanished: bool) -> Result<(), Error> {
+    /// Binds the durable, which is made anew where it is gone, and looks whether it hands out enough. Returns what it handed
+    /// out already.
+    async fn go_on(&self, handle: &mut Option<B::Durable>, vanished: bool) -> Result<Vec<Pulled>, Error> {
         let durable = &self.worker.group;
         if vanished && let Some(settings) = durable.bound.durable() {
             match (self.make_durable(&settings).await, self.stream.bound.ensured()) {
@@ -268,15 +270,20 @@ where
         }
         self.retry.most.store(info.settings.max_deliver.unwrap_or(0), Ordering::Relaxed);
         *lock(&self.settings) = info.settings;
-        if handle.is_none() {
-            *handle = Some(durable.bind(Operation::Work).await?);
-        }
+        let first = match handle {
+            // What it has asked for may have been lost with the connection, which it tells now and not after the gap.
+            Some(handle) => self.operate(handle.pull(1, Duration::ZERO)).await?,
+            none => {
+                *none = Some(durable.bind(Operation::Work).await?);
+                Vec::new()
+            }
+        };
         // What came back meanwhile is still on its way.
         let expected = Instant::now();
         for held in lock(&self.held).values_mut() {
             held.again = held.again.map(|again| again.max(expected));
         }
-        Ok(())
+        Ok(first)
     }
 
     /// Makes the durable, after the highest position up to which everything is known to be settled.
