@@ -1,8 +1,9 @@
-//! The conformance suite: what every backend with topics or streams must do, as plain async functions and two macros.
+//! The conformance suite: what every backend with topics or streams must do, as plain async functions and macros.
 //!
 //! Each function is one promise, named like it. It takes a fresh [`Subject`], fails by a panic that names the promise,
 //! and holds a control arm: the same sequence without the cause gives the other result. [`topics!`] and [`streams!`]
-//! make a test of each. The abilities of a backend select the tests:
+//! make a test of each; [`workers!`], [`commit_workers!`] and [`durable_workers!`] do so of workers over ack groups, commit
+//! groups and durables. The abilities of a backend select the tests:
 //!
 //! ```
 //! tidings::conformance::topics!(topics_in_memory, tidings::conformance::InMemory, patterns);
@@ -29,6 +30,7 @@ mod commit_worker;
 mod connection;
 mod cursors;
 mod delivery;
+mod durable_worker;
 mod ending;
 mod in_memory;
 mod keys;
@@ -52,6 +54,8 @@ use crate::capability::{Backend, PubSub};
 
 #[doc(inline)]
 pub use crate::__conformance_commit_workers as commit_workers;
+#[doc(inline)]
+pub use crate::__conformance_durable_workers as durable_workers;
 #[doc(inline)]
 pub use crate::__conformance_streams as streams;
 #[doc(inline)]
@@ -78,6 +82,13 @@ pub use cursors::{
     cursor_shared, cursor_starts, cursor_term, cursor_trimmed, cursor_update,
 };
 pub use delivery::{topic_count, topic_fan_out, topic_ready};
+pub use durable_worker::{
+    durable_worker_close, durable_worker_dropped, durable_worker_durable_lost, durable_worker_gap,
+    durable_worker_held_up, durable_worker_hung, durable_worker_kept, durable_worker_order, durable_worker_read_ahead,
+    durable_worker_restart, durable_worker_retry, durable_worker_settings, durable_worker_settle,
+    durable_worker_silence, durable_worker_stop, durable_worker_stop_bounded, durable_worker_stream_lost,
+    durable_worker_undelivered,
+};
 pub use ending::{topic_overflow_isolated, topic_uninterrupted};
 pub use in_memory::{InMemory, InMemoryTap};
 pub use keys::{topic_keys, topic_malformed};

@@ -1,8 +1,8 @@
 //! The conformance suite on every backend.
 
-mod any;
+pub(crate) mod any;
 pub(crate) mod kafka;
-mod nats;
+pub(crate) mod nats;
 pub(crate) mod servers;
 
 use any::AnyInMemory;

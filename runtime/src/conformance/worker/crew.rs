@@ -71,7 +71,12 @@ pub(in crate::conformance) enum Seen {
     Revoked(Vec<u32>),
     Trimmed(Position),
     HeldUp(Position),
-    Retrying(Position, u32, ErrorKind),
+    Retrying {
+        position: Position,
+        attempt: u32,
+        after: Duration,
+        kind: ErrorKind,
+    },
     Undelivered(Position),
     /// A worker returned.
     Ended(String),
@@ -94,7 +99,9 @@ impl Seen {
             WorkerNotice::Revoked { partitions } => Self::Revoked(partitions.to_vec()),
             WorkerNotice::Trimmed { first, .. } => Self::Trimmed(first),
             WorkerNotice::HeldUp { position } => Self::HeldUp(position),
-            WorkerNotice::Retrying { position, attempt, error, .. } => Self::Retrying(position, attempt, error.kind()),
+            WorkerNotice::Retrying { position, attempt, after, error } => {
+                Self::Retrying { position, attempt, after, kind: error.kind() }
+            }
             WorkerNotice::Undelivered { position } => Self::Undelivered(position),
         })
     }
