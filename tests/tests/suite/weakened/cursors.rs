@@ -106,3 +106,4 @@ macro_rules! weaknesses {
 
 mod admin;
 mod deliveries;
+mod workers;
