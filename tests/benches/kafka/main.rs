@@ -7,6 +7,7 @@
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::disallowed_methods, reason = "a bench spawns, and measures by the wall clock")]
 
+mod consume;
 #[path = "../topics/measure.rs"]
 mod measure;
 mod raw;
@@ -20,15 +21,16 @@ use std::time::{Duration, Instant};
 
 use rdkafka::mocking::MockCluster;
 use tidings::backend::Kafka;
-use tidings::{Broker, CommitGroup, Config, Delivery, MemberSettings, Namespace, Start, Stop, Stream, StreamSettings};
+use tidings::{Broker, CommitGroup, Config, Namespace, Start, Stream, StreamSettings};
 use tidings_tests::harness::{Kafka as Server, KafkaKind, KafkaOptions};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::consume::{member, worker};
 use crate::measure::{ROUND, Way, print, print_each, take_turns};
 use crate::raw::Raw;
-use crate::text::{BATCH, FIRST, Seen, Text, handle};
+use crate::text::{FIRST, Seen, Text};
 
 const CONSUMED: u32 = 100_000;
 const PARTITIONS: u32 = 4;
@@ -209,23 +211,4 @@ async fn appends(stream: &Stream<Text, Kafka>, text: &Text, tasks: u32, entries:
         });
     }
     all_done(running, start).await
-}
-
-async fn member(group: CommitGroup<Text, Kafka>, seen: Arc<Seen>) -> Result<(), String> {
-    let member = group.join(MemberSettings::new()).await.map_err(shown)?;
-    while seen.count() < seen.all() {
-        let read = member.read(BATCH as usize, ROUND).await.map_err(shown)?;
-        for delivery in &read {
-            seen.mark(delivery.value().map_err(shown)?)?;
-        }
-        member.commit(read.iter().map(Delivery::position)).await.map_err(shown)?;
-    }
-    member.leave().await;
-    Ok(())
-}
-
-async fn worker(group: CommitGroup<Text, Kafka>, seen: Arc<Seen>) -> Result<(), String> {
-    let stop = Stop::new();
-    let worker = group.worker().until(&stop).with((seen, stop.clone()));
-    worker.run(async |delivery, handled| Ok(handle(&delivery, &handled)?)).await.map_err(shown).map(drop)
 }

@@ -7,6 +7,7 @@
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::disallowed_methods, reason = "a bench spawns, and measures by the wall clock")]
 
+mod consume;
 #[path = "../topics/measure.rs"]
 mod measure;
 mod raw;
@@ -18,19 +19,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use tidings::backend::Nats;
 use tidings::{
-    Broker, Config, Durable, DurableOwner, DurableSettings, Limits, Namespace, Stop, Stream, StreamSettings, Topic,
+    Broker, Config, Durable, DurableOwner, DurableSettings, Limits, Namespace, Stream, StreamSettings, Topic,
 };
 use tidings_tests::harness::{Nats as Server, NatsKind, NatsOptions};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::consume::{cursor, worker};
 use crate::measure::{ROUND, Way, print, print_each, take_turns};
 use crate::raw::Raw;
-use crate::text::{FIRST, Seen, Text, handle};
+use crate::text::{FIRST, Seen, Text};
 
 const RECEIVED: u32 = 50_000;
 /// By a cursor, one at a time, and by a worker.
@@ -38,26 +39,6 @@ const ONE_BY_ONE: u32 = 4_000;
 const WORKED: u32 = 40_000;
 /// Deliveries that a worker has at once, and its twin.
 pub(crate) const IN_FLIGHT: u32 = 512;
-
-/// A message of the topic, of the same form as a stream's.
-#[tidings::topic(name = "bench.notes", version = 1)]
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Note {
-    pub(crate) number: u32,
-    text: String,
-}
-
-impl Note {
-    pub(crate) fn new(bytes: usize) -> Self {
-        let empty = Self { number: FIRST, text: String::new() };
-        let frame = empty.json().len();
-        Self { text: "x".repeat(bytes - frame), ..empty }
-    }
-
-    pub(crate) fn json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a note is encoded")
-    }
-}
 
 fn main() -> ExitCode {
     let wanted: Vec<_> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
@@ -122,15 +103,15 @@ impl Bench<'_> {
     }
 
     fn publish(&self, bytes: usize) -> Result<(), String> {
-        let (broker, raw, note) = (self.broker()?, self.raw()?, Note::new(bytes));
-        let topic = Note::topic(&broker).map_err(shown)?;
+        let (broker, raw, text) = (self.broker()?, self.raw()?, Text::new(bytes));
+        let topic = Text::topic(&broker).map_err(shown)?;
         for (tasks, messages) in [(1, 4_000), (256, 61_440)] {
             let rows = take_turns(
                 messages,
                 Some(self.server),
                 vec![
-                    Way::new("tidings", || self.in_time(publishes(&topic, &note, tasks, messages))),
-                    Way::new("async-nats, publish and flush", || self.in_time(raw.publishes(&note, tasks, messages))),
+                    Way::new("tidings", || self.in_time(publishes(&topic, &text, tasks, messages))),
+                    Way::new("async-nats, publish and flush", || self.in_time(raw.publishes(&text, tasks, messages))),
                 ],
             )?;
             print(&format!("core, publish, {bytes} B, {tasks} at once"), &rows, 0.95);
@@ -139,14 +120,14 @@ impl Bench<'_> {
     }
 
     fn receive(&self, bytes: usize) -> Result<(), String> {
-        let (broker, raw, note) = (self.broker()?, self.raw()?, Note::new(bytes));
-        let topic = Note::topic(&broker).map_err(shown)?;
+        let (broker, raw, text) = (self.broker()?, self.raw()?, Text::new(bytes));
+        let topic = Text::topic(&broker).map_err(shown)?;
         let rows = take_turns(
             RECEIVED,
             Some(self.server),
             vec![
-                Way::new("tidings", || self.in_time(receive(&topic, &raw, &note))),
-                Way::new("async-nats, a subscriber", || self.in_time(raw.receive(&note, RECEIVED))),
+                Way::new("tidings", || self.in_time(receive(&topic, &raw, &text))),
+                Way::new("async-nats, a subscriber", || self.in_time(raw.receive(&text, RECEIVED))),
             ],
         )?;
         print(&format!("core, receive, {bytes} B"), &rows, 0.95);
@@ -282,14 +263,14 @@ pub(crate) fn share(task: u32, tasks: u32, entries: u32) -> std::ops::Range<u32>
     FIRST + task * each..FIRST + (task + 1) * each
 }
 
-async fn publishes(topic: &Topic<Note, Nats>, note: &Note, tasks: u32, messages: u32) -> Result<Duration, String> {
+async fn publishes(topic: &Topic<Text, Nats>, text: &Text, tasks: u32, messages: u32) -> Result<Duration, String> {
     let start = Instant::now();
     let mut running = JoinSet::new();
     for task in 0..tasks {
-        let (topic, note) = (topic.clone(), note.clone());
+        let (topic, text) = (topic.clone(), text.clone());
         running.spawn(async move {
             for _ in share(task, tasks, messages) {
-                topic.publish(&(), &note).await.map_err(shown)?;
+                topic.publish(&(), &text).await.map_err(shown)?;
             }
             Ok(())
         });
@@ -297,14 +278,14 @@ async fn publishes(topic: &Topic<Note, Nats>, note: &Note, tasks: u32, messages:
     all_done(running, start).await
 }
 
-pub(crate) fn same(received: &Note, number: u32) -> Result<(), String> {
+pub(crate) fn same(received: &Text, number: u32) -> Result<(), String> {
     if received.number == number { Ok(()) } else { Err(format!("message {number} was lost")) }
 }
 
-async fn receive(topic: &Topic<Note, Nats>, raw: &Raw, note: &Note) -> Result<Duration, String> {
+async fn receive(topic: &Topic<Text, Nats>, raw: &Raw, text: &Text) -> Result<Duration, String> {
     let mut subscription = topic.subscribe(&()).await.map_err(shown)?;
     let start = Instant::now();
-    let feed = raw.feed(note, RECEIVED);
+    let feed = raw.feed(text, RECEIVED);
     for number in FIRST..FIRST + RECEIVED {
         same(&subscription.receive().await.map_err(shown)?, number)?;
     }
@@ -328,20 +309,4 @@ async fn appends(stream: &Stream<Text, Nats>, text: &Text, tasks: u32, entries: 
         });
     }
     all_done(running, start).await
-}
-
-async fn cursor(durable: Durable<Text, Nats>, seen: Arc<Seen>) -> Result<(), String> {
-    let mut cursor = durable.cursor().await.map_err(shown)?;
-    while seen.count() < seen.all() {
-        let delivery = cursor.next().await.map_err(shown)?;
-        seen.mark(delivery.value().map_err(shown)?)?;
-        delivery.ack().await.map_err(shown)?;
-    }
-    Ok(())
-}
-
-async fn worker(durable: Durable<Text, Nats>, seen: Arc<Seen>) -> Result<(), String> {
-    let stop = Stop::new();
-    let worker = durable.worker().until(&stop).with((seen, stop.clone()));
-    worker.run(async |delivery, handled| Ok(handle(&delivery, &handled)?)).await.map_err(shown).map(drop)
 }

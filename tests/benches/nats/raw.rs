@@ -14,10 +14,10 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::measure::ROUND;
 use crate::text::{Seen, Text};
-use crate::{IN_FLIGHT, Note, Twin, all_done, same, share, shown};
+use crate::{IN_FLIGHT, Twin, all_done, same, share, shown};
 
 /// The subjects of topic and stream under the bench's namespace, and the stream's name.
-const TOPIC: &str = "bench.nats.topic.bench.notes.v1";
+const TOPIC: &str = "bench.nats.topic.bench.texts.v1";
 const SUBJECT: &str = "bench.nats.stream.bench.texts.v1";
 const STREAM: &str = "bench_nats_stream_bench_texts_v1";
 const CONSUMER: &str = "raw";
@@ -34,14 +34,14 @@ impl Raw {
         Ok(Self { jetstream: jetstream::new(client.clone()), client })
     }
 
-    pub(crate) async fn publishes(&self, note: &Note, tasks: u32, messages: u32) -> Result<Duration, String> {
+    pub(crate) async fn publishes(&self, text: &Text, tasks: u32, messages: u32) -> Result<Duration, String> {
         let start = Instant::now();
         let mut running = JoinSet::new();
         for task in 0..tasks {
-            let (client, note) = (self.client.clone(), note.clone());
+            let (client, text) = (self.client.clone(), text.clone());
             running.spawn(async move {
                 for _ in share(task, tasks, messages) {
-                    client.publish(TOPIC, note.json().into()).await.map_err(shown)?;
+                    client.publish(TOPIC, text.json().into()).await.map_err(shown)?;
                     client.flush().await.map_err(shown)?;
                 }
                 Ok(())
@@ -51,22 +51,22 @@ impl Raw {
     }
 
     /// Publishes what a round receives; the same for every way of receiving.
-    pub(crate) fn feed(&self, note: &Note, messages: u32) -> JoinHandle<Result<(), String>> {
-        let (client, mut note) = (self.client.clone(), note.clone());
+    pub(crate) fn feed(&self, text: &Text, messages: u32) -> JoinHandle<Result<(), String>> {
+        let (client, mut text) = (self.client.clone(), text.clone());
         tokio::spawn(async move {
             for number in share(0, 1, messages) {
-                note.number = number;
-                client.publish(TOPIC, note.json().into()).await.map_err(shown)?;
+                text.number = number;
+                client.publish(TOPIC, text.json().into()).await.map_err(shown)?;
             }
             client.flush().await.map_err(shown)
         })
     }
 
-    pub(crate) async fn receive(&self, note: &Note, messages: u32) -> Result<Duration, String> {
+    pub(crate) async fn receive(&self, text: &Text, messages: u32) -> Result<Duration, String> {
         let mut subscriber = self.client.subscribe(TOPIC).await.map_err(shown)?;
         self.client.flush().await.map_err(shown)?;
         let start = Instant::now();
-        let feed = self.feed(note, messages);
+        let feed = self.feed(text, messages);
         for number in share(0, 1, messages) {
             let message = subscriber.next().await.ok_or("the subscription ended")?;
             same(&serde_json::from_slice(&message.payload).map_err(shown)?, number)?;

@@ -17,6 +17,7 @@ pub(crate) const BATCH: u32 = 256;
 pub(crate) const FIRST: u32 = 100_000;
 
 /// A payload whose length in JSON is chosen.
+#[tidings::topic(name = "bench.texts", version = 1)]
 #[tidings::stream_spec(name = "bench.texts", version = 1)]
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Text {
