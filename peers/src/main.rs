@@ -1,5 +1,5 @@
 //! Tidings beside RustStream and SeaStreamer, in turns:
-//! `cargo run --release --manifest-path peers/Cargo.toml [memory|redis|streams] [entries]`.
+//! `cargo run --release --manifest-path peers/Cargo.toml [memory|redis|streams|kafka|nats] [entries]`.
 //!
 //! All sides encode and decode the same struct with serde_json's text, on the same server, in the same run. Of RustStream's
 //! topics its brokers are run alone, without the handlers and the routing that it puts on top; its streams are consumed by
@@ -7,10 +7,13 @@
 
 #![allow(clippy::disallowed_methods, reason = "a bench spawns, and measures by the wall clock")]
 
+mod kafka;
 #[path = "../../tests/benches/topics/measure.rs"]
 mod measure;
+mod nats;
 #[path = "../../tests/benches/payload/mod.rs"]
 mod payload;
+mod rounds;
 mod streams;
 #[path = "../../tests/benches/streams/text.rs"]
 mod text;
@@ -47,7 +50,13 @@ type Run = fn(Option<u32>) -> Result<(), String>;
 fn main() -> ExitCode {
     let (numbers, wanted): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|word| word.parse::<u32>().is_ok());
     let entries = numbers.first().and_then(|word| word.parse().ok());
-    let runs: [(_, Run); 3] = [("memory", |_| in_memory()), ("redis", |_| over_redis()), ("streams", streams::run)];
+    let runs: [(_, Run); 5] = [
+        ("memory", |_| in_memory()),
+        ("redis", |_| over_redis()),
+        ("streams", streams::run),
+        ("kafka", kafka::run),
+        ("nats", nats::run),
+    ];
     for (name, run) in runs {
         if !wanted.is_empty() && !wanted.iter().any(|word| word == name) {
             continue;
@@ -64,7 +73,7 @@ fn shown(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-fn in_time(runtime: &Runtime, round: impl Future<Output = Result<Duration, String>>) -> Result<Duration, String> {
+fn in_time<R>(runtime: &Runtime, round: impl Future<Output = Result<R, String>>) -> Result<R, String> {
     runtime.block_on(async { timeout(ROUND, round).await.unwrap_or_else(|_| Err("the round timed out".to_owned())) })
 }
 

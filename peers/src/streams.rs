@@ -4,36 +4,33 @@
 //! new. A round fails unless every entry came once, and unless nothing is pending or unread behind.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ruststream::{Broker as _, BytesMut, OutgoingMessage, Publisher as _};
 use ruststream_fred::stream::prelude::*;
 use ruststream_fred::{RedisBroker, RedisPublisher};
 use sea_streamer_redis::{AutoCommit, RedisConsumerOptions, RedisProducer, RedisStreamer};
 use sea_streamer_types::{
-    Buffer as _, Consumer as _, ConsumerGroup, ConsumerMode, ConsumerOptions as _, Message as _, Producer as _,
-    StreamKey, Streamer as _,
+    Buffer as _, Consumer as _, ConsumerGroup, ConsumerMode, ConsumerOptions as _, Message as _, Producer, StreamKey,
+    Streamer as _,
 };
 use tidings::backend::Redis;
 use tidings::{AckGroup, Broker, Start, Stream, StreamSettings};
 use tidings_tests::harness::{Kind, RedisOptions, Server};
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use crate::measure::{Way, print_beside, take_turns};
-use crate::text::{BATCH, FIRST, Seen, Text, consumer, worker};
-use crate::{all_done, config, in_time, shown};
+use crate::rounds::{Handled, Sender, TASKS, consuming, handles, now, sends};
+use crate::text::{BATCH, Seen, Text, consumer, worker};
+use crate::{config, in_time, shown};
 
 const GROUP: &str = "bench";
 /// The libraries' streams.
 const OURS: &str = "{bench.peers.stream.bench.texts.v1.p0}:log";
 const SEA: &str = "sea-texts";
 const FRED: &str = "fred-texts";
-/// Tasks that append at once.
-const TASKS: u32 = 256;
-
 /// The server and the ways to it. Everything that can be is opened once, before the rounds.
 struct Bench {
     runtime: Runtime,
@@ -83,7 +80,7 @@ impl Bench {
                 self.appending("ruststream-fred", FRED, &self.publisher, bytes, entries),
             ],
         )?;
-        print_beside(&format!("redis, append, {bytes} B, {TASKS} at once"), &rows, &[1.0, 1.0]);
+        print_beside(&format!("redis, append, {bytes} B, {TASKS} at once"), &rows, &[Some(1.0); 2]);
         Ok(())
     }
 
@@ -92,11 +89,12 @@ impl Bench {
         &'a self,
         name: &'static str,
         key: &'static str,
-        to: &'a impl Append,
+        to: &'a impl Sender,
         bytes: usize,
         entries: u32,
     ) -> Way<'a> {
-        let round = move || in_time(&self.runtime, appends(to, bytes, entries));
+        let text = Text::new(bytes);
+        let round = move || in_time(&self.runtime, sends(to, &text, TASKS, entries));
         Way::new(name, round).between(
             || self.runtime.block_on(self.empty(key)),
             move || self.runtime.block_on(self.is_complete(key, entries)),
@@ -128,9 +126,10 @@ impl Bench {
             for key in [OURS, SEA, FRED] {
                 self.empty(key).await?;
             }
-            appends(&self.stream, bytes, entries).await?;
-            appends(&self.producer, bytes, entries).await?;
-            appends(&self.publisher, bytes, entries).await
+            let text = Text::new(bytes);
+            sends(&self.stream, &text, TASKS, entries).await?;
+            sends(&self.producer, &text, TASKS, entries).await?;
+            sends(&self.publisher, &text, TASKS, entries).await
         })?;
         let rows = take_turns(
             entries,
@@ -146,7 +145,7 @@ impl Bench {
                 self.consuming("ruststream-fred, .pipeline()", FRED, entries, |seen| self.fred_handles(seen, true)),
             ],
         )?;
-        print_beside(&format!("redis, consume, {bytes} B"), &rows, &[5.0, 5.0, 1.0, 1.0]);
+        print_beside(&format!("redis, consume, {bytes} B"), &rows, &[5.0, 5.0, 1.0, 1.0].map(Some));
         Ok(())
     }
 
@@ -162,15 +161,7 @@ impl Bench {
     where
         F: Future<Output = Result<Instant, String>>,
     {
-        let measured = move || {
-            let seen = Arc::new(Seen::new(entries));
-            in_time(&self.runtime, async {
-                let start = Instant::now();
-                Ok(round(seen.clone()).await?.duration_since(start))
-            })
-            .and_then(|took| seen.is_complete().map(|()| took))
-        };
-        Way::new(name, measured)
+        consuming(&self.runtime, name, entries, round)
             .between(|| self.runtime.block_on(self.begin(key)), move || self.runtime.block_on(self.is_done(key)))
     }
 
@@ -227,27 +218,22 @@ impl Bench {
         Ok(Instant::now())
     }
 
-    /// By an app with one handler. Stopping it isn't measured.
+    /// By an app with one handler.
     async fn fred_handles(&self, seen: Arc<Seen>, pipeline: bool) -> Result<Instant, String> {
-        let (done, mut is_done) = mpsc::channel(1);
-        let app = RustStream::new(AppInfo::new("bench", "0.1.0"))
-            .on_startup(async move |()| Ok::<_, Infallible>(Handled { seen, done }))
-            .with_broker(RedisBroker::standalone(self.server.url()), |broker| {
-                if pipeline {
-                    broker.include(handle.pipeline());
-                } else {
-                    broker.include(handle);
-                }
-            });
-        let app = app.start().await.map_err(shown)?;
-        let outcome = is_done.recv().await.unwrap_or_else(|| Err("the app ended".to_owned()));
-        let at = Instant::now();
-        app.shutdown().await.map_err(shown).and(outcome).map(|()| at)
+        let broker = RedisBroker::standalone(self.server.url());
+        let app = |handled| {
+            RustStream::new(AppInfo::new("bench", "0.1.0"))
+                .on_startup(async move |()| Ok::<_, Infallible>(handled))
+                .with_broker(broker, |broker| {
+                    if pipeline {
+                        broker.include(handle.pipeline());
+                    } else {
+                        broker.include(handle);
+                    }
+                })
+        };
+        handles(seen, app, ready(())).await
     }
-}
-
-async fn now(round: impl Future<Output = Result<(), String>>) -> Result<Instant, String> {
-    round.await.map(|()| Instant::now())
 }
 
 fn sea_key() -> Result<StreamKey, String> {
@@ -264,63 +250,21 @@ fn sea_options(commit: AutoCommit) -> Result<RedisConsumerOptions, String> {
     Ok(options)
 }
 
-/// What RustStream's handler works on.
-struct Handled {
-    seen: Arc<Seen>,
-    done: mpsc::Sender<Result<(), String>>,
-}
-
 #[subscriber(RedisStream::new(FRED).group(GROUP))]
 async fn handle(text: &Text, context: &mut Context<'_, (), Handled>) -> HandlerOutcome {
-    let handled = context.state();
-    let done = match handled.seen.mark(text) {
-        Ok(false) => return HandlerOutcome::ack(),
-        Ok(true) => Ok(()),
-        Err(problem) => Err(problem),
-    };
-    // The first outcome counts.
-    let _ = handled.done.try_send(done);
-    HandlerOutcome::ack()
+    context.state().take([text])
 }
 
-/// A library's way of appending.
-trait Append: Clone + Send + 'static {
-    fn append(&self, text: &Text) -> impl Future<Output = Result<(), String>> + Send;
-}
-
-impl Append for Stream<Text, Redis> {
-    async fn append(&self, text: &Text) -> Result<(), String> {
-        Self::append(self, &(), text).await.map_err(shown).map(drop)
-    }
-}
-
-impl Append for RedisProducer {
-    async fn append(&self, text: &Text) -> Result<(), String> {
+impl Sender for RedisProducer {
+    async fn send(&self, text: &Text) -> Result<(), String> {
         let payload = serde_json::to_string(text).map_err(shown)?;
-        self.send(payload).map_err(shown)?.await.map_err(shown).map(drop)
+        Producer::send(self, payload).map_err(shown)?.await.map_err(shown).map(drop)
     }
 }
 
-impl Append for RedisPublisher {
-    async fn append(&self, text: &Text) -> Result<(), String> {
+impl Sender for RedisPublisher {
+    async fn send(&self, text: &Text) -> Result<(), String> {
         let payload: BytesMut = bytes::Bytes::from(text.json()).into();
         self.publish(OutgoingMessage::produced(FRED, payload), None).await.map_err(shown)
     }
-}
-
-async fn appends(to: &impl Append, bytes: usize, entries: u32) -> Result<Duration, String> {
-    let text = Text::new(bytes);
-    let start = Instant::now();
-    let mut running = JoinSet::new();
-    for task in 0..TASKS {
-        let (to, mut text) = (to.clone(), text.clone());
-        running.spawn(async move {
-            for number in (FIRST + task..FIRST + entries).step_by(TASKS as usize) {
-                text.number = number;
-                to.append(&text).await?;
-            }
-            Ok(())
-        });
-    }
-    all_done(running, start).await
 }

@@ -125,14 +125,14 @@ pub(crate) fn print_each(title: &str, rows: &[Row], least: &[Option<f64>]) {
     }
 }
 
-/// Prints a table whose last rows are twins, as many as there are aims, one for each twin; the others are the library's.
+/// Prints a table whose last rows are twins, each with its aim if there is one; the others are the library's.
 #[allow(dead_code, reason = "each bench uses a part of this module")]
-pub(crate) fn print_beside(title: &str, rows: &[Row], least: &[f64]) {
+pub(crate) fn print_beside(title: &str, rows: &[Row], least: &[Option<f64>]) {
     let (ours, twins) = rows.split_at(rows.len() - least.len());
     print_rows(title, rows);
     for row in ours {
         for (twin, least) in twins.iter().zip(least) {
-            print_ratio(row, twin, Some(*least), ours.len() > 1);
+            print_ratio(row, twin, *least, ours.len() > 1);
         }
     }
 }
