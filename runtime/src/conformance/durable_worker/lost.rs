@@ -127,7 +127,8 @@ enum Maker {
 
 /// `cursor-lost`: a stream that vanishes is a gap, too; what is appended to the next one comes, all of it and once.
 pub async fn durable_worker_stream_lost<S: Streams<Backend: Cursors>>(subject: S) {
-    for maker in [Maker::Worker, Maker::Another, Maker::Owner] {
+    // `Another` first, while fewer were settled than the new stream will have.
+    for maker in [Maker::Another, Maker::Worker, Maker::Owner] {
         let first = Takers::taking(RULE, &subject, wide()).await;
         let crew = if maker == Maker::Owner { Takers::taking_beside(RULE, &subject, limits()) } else { first };
         let other = Takers::taking_beside(RULE, &subject, limits());
