@@ -151,6 +151,9 @@ pub trait Topics: Subject<Backend: PubSub> {
     /// What the count of a publish is of.
     const COUNTS: Counts;
 
+    /// Whether all subscriptions see what several publish in one order. Otherwise each publisher's order holds, and no more.
+    const ONE_ORDER: bool = true;
+
     /// Publishes bytes on a channel, past the backend.
     fn publish_raw(&self, channel: &str, payload: &[u8]) -> impl Future<Output = ()> + Send;
 

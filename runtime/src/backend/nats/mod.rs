@@ -43,6 +43,9 @@ use subscriber::NatsSubscription;
 /// message that the user may not publish fails with `Forbidden`. NATS tells nobody how many heard it. In a cluster a
 /// subscription is confirmed by the server that the client is connected to; the others hear of it a moment later.
 ///
+/// Each broker's messages come in the order in which it publishes them; between those of several there is no order, and two
+/// subscribers may get them differently ([NATS's answers](https://docs.nats.io/reference/faq): source ordered delivery).
+///
 /// Address and key have at most 3,500 bytes together, here and in streams.
 ///
 /// # Streams

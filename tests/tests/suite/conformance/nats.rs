@@ -91,6 +91,8 @@ impl<W: Which> Topics for NatsServer<W> {
     type Tap = ClientTap;
 
     const COUNTS: Counts = Counts::Nothing;
+    /// The server hands on what each connection sends by itself: its documentation promises the order of a publisher alone.
+    const ONE_ORDER: bool = false;
 
     async fn publish_raw(&self, channel: &str, payload: &[u8]) {
         let client = self.past().await;
