@@ -59,6 +59,8 @@ struct State {
     settling: Vec<Position>,
     /// Failed, to come again after so long.
     again: Vec<(Position, Duration)>,
+    /// Handed to the backend to come again, and not confirmed.
+    refusing: Vec<(Position, Duration)>,
     /// Whether what failed keeps its key, and how many keys do so for good.
     holds: Option<usize>,
     /// Handed out by a group that is gone: when the new one hands them out again, they aren't handled again.
@@ -109,7 +111,14 @@ impl Queue {
 
     /// Adds what came again after it failed.
     pub(super) fn again(&self, stored: Stored) {
-        lock(&self.state).lanes.again(stored);
+        let mut state = lock(&self.state);
+        // It came, so nothing is to be said of its last attempt.
+        let State { again, refusing, .. } = &mut *state;
+        for refused in [again, refusing] {
+            refused.retain(|(position, _)| *position != stored.position);
+        }
+        state.lanes.again(stored);
+        drop(state);
         self.work.notify_one();
     }
 
@@ -121,19 +130,19 @@ impl Queue {
 
     /// Takes what failed and is to come again.
     pub(super) fn take_again(&self) -> Vec<(Position, Duration)> {
-        std::mem::take(&mut lock(&self.state).again)
+        let mut state = lock(&self.state);
+        let taken = std::mem::take(&mut state.again);
+        state.refusing.extend_from_slice(&taken);
+        taken
     }
 
-    /// What failed is still to come again, since that couldn't be said.
-    pub(super) fn keep_again(&self, failed: impl IntoIterator<Item = (Position, Duration)>) {
-        lock(&self.state).again.extend(failed);
-    }
-
-    /// Some of what was handed to the backend wasn't recorded: it is to be settled again.
+    /// Some of what was handed to the backend wasn't recorded: it is to be settled or refused again.
     pub(super) fn settled_but(&self, not: &HashSet<Position>) {
         let mut state = lock(&self.state);
         let settling = std::mem::take(&mut state.settling);
         state.done.extend(settling.into_iter().filter(|position| not.contains(position)));
+        let refusing = std::mem::take(&mut state.refusing);
+        state.again.extend(refusing.into_iter().filter(|(position, _)| not.contains(position)));
     }
 
     /// Adds what was read, as far as it isn't here already.
@@ -337,11 +346,14 @@ impl Queue {
         lock(&self.state).settled_meanwhile = Some(HashSet::new());
     }
 
-    /// Settles again what wasn't confirmed: it changes nothing where it was recorded.
+    /// Settles and refuses again what wasn't confirmed: it changes nothing where it was recorded, but for a delay that begins
+    /// anew.
     pub(super) fn settle_again(&self) {
         let mut state = lock(&self.state);
-        let again = std::mem::take(&mut state.settling);
-        state.done.extend(again);
+        let settling = std::mem::take(&mut state.settling);
+        state.done.extend(settling);
+        let refusing = std::mem::take(&mut state.refusing);
+        state.again.extend(refusing);
     }
 
     /// The group is gone, and what it handed out with it. What waits comes again; what was handled doesn't have to be.
@@ -364,6 +376,7 @@ impl Queue {
         state.done.clear();
         state.settling.clear();
         state.again.clear();
+        state.refusing.clear();
         state.orphans.extend(state.under_way.iter().flatten());
         state.holds = state.holds.map(|_| 0);
     }
@@ -450,6 +463,7 @@ impl Queue {
             && state.done.is_empty()
             && state.settling.is_empty()
             && state.again.is_empty()
+            && state.refusing.is_empty()
     }
 
     pub(super) fn has_ended(&self) -> bool {

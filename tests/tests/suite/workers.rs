@@ -2,6 +2,7 @@
 
 mod faults;
 mod load;
+mod refusals;
 mod weakened;
 
 use crate::conformance::any::AnyInMemory;

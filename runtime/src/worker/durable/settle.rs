@@ -68,24 +68,20 @@ where
         let settled = self.operate(async { Ok(handle.settle(settlements).await) }).await;
         let settled = settled.map_err(|error| {
             // Nothing was sent.
-            not_recorded.extend(done.iter().copied());
-            self.queue.keep_again(again.iter().copied());
+            not_recorded.extend(positions.iter().map(|(position, _)| *position));
             failed = Some(error);
         });
         for ((position, verdict), settled) in positions.into_iter().zip(settled.into_iter().flatten()) {
             match (settled, verdict) {
                 (Ok(()), Verdict::Nak(delay)) => {
-                    if let Some(held) = lock(&self.held).get_mut(&position) {
-                        held.again = Some(Instant::now() + delay);
+                    // Meanwhile it may have come again.
+                    if let Some(again) = lock(&self.held).get_mut(&position).and_then(|held| held.again.as_mut()) {
+                        *again = Instant::now() + delay;
                     }
                 }
                 (Ok(()), _) => drop(lock(&self.held).remove(&position)),
-                (Err(error), verdict) => {
-                    if let Verdict::Nak(delay) = verdict {
-                        self.queue.keep_again([(position, delay)]);
-                    } else {
-                        not_recorded.insert(position);
-                    }
+                (Err(error), _) => {
+                    not_recorded.insert(position);
                     failed = Some(self.stream.failed(error, Operation::Work));
                 }
             }
