@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
+use super::super::super::pace::Pace;
 use super::super::fault::Fault;
 use super::super::link::Facts;
 use super::super::wire;
@@ -15,7 +16,7 @@ use super::request::{Requests, SHARED_SID};
 use crate::broker::lock;
 
 /// At most so many messages go out as one write.
-pub(super) const MOST_MESSAGES: usize = 512;
+const MOST_MESSAGES: usize = 512;
 /// A batch of so many bytes takes no more.
 const MOST_BYTES: usize = 256 << 10;
 /// As many written buffers are kept for later batches.
@@ -25,6 +26,7 @@ const SPARES: usize = 4;
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: VecDeque<Pending>,
+    pace: Pace,
     /// The task's, while it has nothing to do.
     pub(super) idle: Option<Waker>,
     pub(super) running: bool,
@@ -128,11 +130,11 @@ impl Queue {
 
     /// The batch that takes the next message.
     fn last(&mut self) -> &mut Pending {
-        let full = |pending: &Pending| pending.places.len() >= MOST_MESSAGES || pending.bytes.len() >= MOST_BYTES;
-        if self.waiting.back().is_none_or(full) {
+        if self.waiting.back().is_none_or(|pending| self.is_full(pending)) {
             let pending = self.empty();
             self.waiting.push_back(pending);
         }
+        self.pace.pushed();
         self.waiting.back_mut().expect("a batch with room was just pushed")
     }
 
@@ -159,17 +161,33 @@ impl Queue {
         self.waiting.front()
     }
 
-    pub(super) fn pop(&mut self) -> Option<Pending> {
-        self.waiting.pop_front()
+    /// Says whether a batch takes no more.
+    fn is_full(&self, pending: &Pending) -> bool {
+        let messages = pending.places.len();
+        messages >= MOST_MESSAGES || pending.bytes.len() >= MOST_BYTES || self.pace.is_full(messages)
+    }
+
+    /// Says whether the oldest batch may still grow.
+    pub(super) fn may_grow(&self) -> bool {
+        self.waiting.len() == 1 && self.waiting.front().is_some_and(|pending| !self.is_full(pending))
+    }
+
+    /// Takes the oldest batch, while so many messages aren't confirmed.
+    pub(super) fn pop(&mut self, unconfirmed: usize) -> Option<Pending> {
+        let pending = self.waiting.pop_front()?;
+        self.pace.popped(pending.places.len(), unconfirmed);
+        Some(pending)
     }
 
     /// Puts a batch of which nothing was sent back in its place.
     pub(super) fn put_back(&mut self, mut pending: Pending) {
         pending.unseal();
+        self.pace.put_back(pending.places.len());
         self.waiting.push_front(pending);
     }
 
     pub(super) fn drain(&mut self) -> VecDeque<Pending> {
+        self.pace.drained();
         std::mem::take(&mut self.waiting)
     }
 

@@ -11,7 +11,7 @@ use super::super::fault::{Complaint, Fault};
 use super::super::link::Link;
 use super::super::wire::{self, Op};
 use super::Shared;
-use super::batch::{MOST_MESSAGES, Pending};
+use super::batch::Pending;
 use super::request::SHARED_SID;
 use crate::broker::lock;
 use crate::capability::Host;
@@ -112,7 +112,7 @@ impl Task {
         let mut failed = Vec::new();
         let mut queue = lock(&self.shared.queue);
         while queue.front().is_some_and(&is_due) {
-            failed.extend(queue.pop());
+            failed.extend(queue.pop(0));
         }
         drop(queue);
         for mut pending in failed {
@@ -225,18 +225,18 @@ impl<'a> Session<'a> {
         if queue.closed {
             return Poll::Ready(None);
         }
-        let Some(front) = queue.front() else {
+        if queue.front().is_none() {
             queue.idle = Some(cx.waker().clone());
             return Poll::Pending;
-        };
+        }
         let lone = self.last <= 1 && self.flights.is_empty();
-        if !lone && front.count() < MOST_MESSAGES && !std::mem::replace(&mut self.yielded, true) {
+        if !lone && queue.may_grow() && !std::mem::replace(&mut self.yielded, true) {
             drop(queue);
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         self.yielded = false;
-        Poll::Ready(queue.pop())
+        Poll::Ready(queue.pop(self.flights.iter().map(|flight| flight.pending.count()).sum()))
     }
 
     fn launch(&mut self, mut pending: Pending, deadline: Instant) {

@@ -8,12 +8,13 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
+use super::super::super::pace::Pace;
 use super::super::fault::Fault;
 use super::{Answer, Command, Confirm};
 use crate::broker::lock;
 
 /// At most so many commands go out as one write.
-pub(super) const MOST_COMMANDS: usize = 512;
+const MOST_COMMANDS: usize = 512;
 /// A batch of so many bytes takes no more.
 const MOST_BYTES: usize = 256 << 10;
 /// As many written buffers are kept for later batches.
@@ -25,6 +26,7 @@ type Reply<R> = Result<R, Fault>;
 /// The commands that wait, oldest batch first, and the task that takes them.
 pub(super) struct Queue<R> {
     waiting: VecDeque<Pending<R>>,
+    pace: Pace,
     /// The task's, while it has nothing to do.
     pub(super) idle: Option<Waker>,
     pub(super) running: bool,
@@ -86,6 +88,7 @@ impl<R> Default for Queue<R> {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
+            pace: Pace::default(),
             idle: None,
             running: false,
             closed: false,
@@ -98,10 +101,7 @@ impl<R> Default for Queue<R> {
 impl<R: Answer> Queue<R> {
     /// Appends one command, and returns its batch and its place there.
     pub(super) fn push(&mut self, command: &impl Command) -> (Arc<Batch<R>>, usize) {
-        let full = |pending: &Pending<R>| {
-            pending.replies.expected >= MOST_COMMANDS || pending.bytes.len() >= MOST_BYTES || pending.sealed
-        };
-        if self.waiting.back().is_none_or(full) {
+        if self.waiting.back().is_none_or(|pending| self.is_full(pending)) {
             let state = State::Waiting { wakers: Vec::new(), abandoned: 0 };
             let batch = Arc::new(Batch { state: Mutex::new(state), abandoned: self.abandoned.clone() });
             let fault = Fault::unreachable("the connection's task ended");
@@ -109,6 +109,7 @@ impl<R: Answer> Queue<R> {
             let bytes = self.spares.pop().unwrap_or_default();
             self.waiting.push_back(Pending { bytes, replies, sealed: false, arrived: Instant::now() });
         }
+        self.pace.pushed();
         let pending = self.waiting.back_mut().expect("a batch with room was just pushed");
         command.write(&mut pending.bytes);
         (pending.replies.batch.clone(), pending.replies.expect(command.word()))
@@ -122,17 +123,33 @@ impl<R: Answer> Queue<R> {
         self.waiting.front()
     }
 
-    pub(super) fn pop(&mut self) -> Option<Pending<R>> {
-        self.waiting.pop_front()
+    /// Says whether a batch takes no more.
+    fn is_full(&self, pending: &Pending<R>) -> bool {
+        let commands = pending.replies.expected;
+        commands >= MOST_COMMANDS || pending.bytes.len() >= MOST_BYTES || pending.sealed || self.pace.is_full(commands)
+    }
+
+    /// Says whether the oldest batch may still grow.
+    pub(super) fn may_grow(&self) -> bool {
+        self.waiting.len() == 1 && self.waiting.front().is_some_and(|pending| !self.is_full(pending))
+    }
+
+    /// Takes the oldest batch, while so many commands have no reply.
+    pub(super) fn pop(&mut self, unanswered: usize) -> Option<Pending<R>> {
+        let pending = self.waiting.pop_front()?;
+        self.pace.popped(pending.replies.expected, unanswered);
+        Some(pending)
     }
 
     /// Puts a batch of which nothing was sent back in its place.
     pub(super) fn put_back(&mut self, bytes: Vec<u8>, replies: Replies<R>, arrived: Instant) {
         let sealed = replies.confirm.is_some();
+        self.pace.put_back(replies.expected);
         self.waiting.push_front(Pending { bytes, replies, sealed, arrived });
     }
 
     pub(super) fn drain(&mut self) -> VecDeque<Pending<R>> {
+        self.pace.drained();
         std::mem::take(&mut self.waiting)
     }
 

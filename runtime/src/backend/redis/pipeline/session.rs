@@ -9,7 +9,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use super::super::fault::Fault;
 use super::super::link::Link;
-use super::batch::{MOST_COMMANDS, Pending, Replies};
+use super::batch::{Pending, Replies};
 use super::{Answer, Shared};
 use crate::broker::lock;
 use crate::capability::Host;
@@ -117,7 +117,7 @@ impl<R: Answer> Task<R> {
         let mut failed = Vec::new();
         let mut queue = lock(&self.shared.queue);
         while queue.front().is_some_and(&is_due) {
-            failed.extend(queue.pop());
+            failed.extend(queue.pop(0));
         }
         drop(queue);
         for mut pending in failed {
@@ -204,18 +204,18 @@ impl<R: Answer> Session<'_, R> {
         if queue.closed {
             return Poll::Ready(None);
         }
-        let Some(front) = queue.front() else {
+        if queue.front().is_none() {
             queue.idle = Some(cx.waker().clone());
             return Poll::Pending;
-        };
+        }
         let lone = self.last <= 1 && self.flights.is_empty();
-        if !lone && front.replies.expected < MOST_COMMANDS && !std::mem::replace(&mut self.yielded, true) {
+        if !lone && queue.may_grow() && !std::mem::replace(&mut self.yielded, true) {
             drop(queue);
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         self.yielded = false;
-        Poll::Ready(queue.pop())
+        Poll::Ready(queue.pop(self.flights.iter().map(|flight| flight.replies.expected).sum()))
     }
 
     fn launch(&mut self, mut pending: Pending<R>) {
