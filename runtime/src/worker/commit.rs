@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::progress::Progress;
 use super::queue::Queue;
@@ -26,6 +26,8 @@ use crate::topic::{Backoff, Ended, Ends, Interruption, Stop};
 
 /// A read waits at most so long, since one without end couldn't be told from one that hangs.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// A commit comes so long after the one before, since each costs the servers a write.
+const COMMIT_EVERY: Duration = Duration::from_millis(50);
 /// How long it waits for handlers that are dropped.
 const GIVE_UP: Duration = Duration::from_secs(1);
 /// How long a member may take to leave once everything is done.
@@ -379,6 +381,7 @@ where
     async fn settle(&self, member: &B::Member) -> Result<(), Error> {
         // At first there is what couldn't be committed before.
         let (mut more, mut ended) = (true, false);
+        let mut not_before = Instant::now();
         while more || !ended {
             if !more {
                 let positions = self.queue.to_settle(usize::MAX).await;
@@ -387,7 +390,13 @@ where
                 continue;
             }
             more = false;
-            let mut committing = pin!(self.commit(member));
+            let waits = (!ended).then_some(not_before);
+            let mut committing = pin!(async move {
+                if let Some(until) = waits {
+                    sleep_until(until).await;
+                }
+                self.commit(member).await
+            });
             // What is handled meanwhile is noted at once: it mustn't seem to hold its partition up.
             loop {
                 let mut handled = pin!(self.queue.to_settle(usize::MAX));
@@ -406,6 +415,7 @@ where
                     }
                 }
             }
+            not_before = Instant::now() + COMMIT_EVERY;
         }
         Ok(())
     }

@@ -253,7 +253,8 @@ impl<T: StreamSpec, B: CommitGroups> CommitGroup<T, B> {
     ///
     /// It handles the records of its partitions, several at once and those of one key in order, and commits up to where
     /// everything of a partition is handled: never past a record that is under way or failed. What is handled beyond such
-    /// a record comes again after a restart. Where a record that failed holds a partition up for
+    /// a record comes again after a restart, and so does what was handled in the 50 ms between two commits when the process
+    /// is killed. Where a record that failed holds a partition up for
     /// [`uncommitted`](Worker::uncommitted) records, no more of that partition are read, which is told.
     ///
     /// A partition that is to move to another member is handed over when what is under way of it is handled and

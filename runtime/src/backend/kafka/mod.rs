@@ -45,8 +45,8 @@ pub use settings::{GroupProtocol, Sasl};
 /// # Commit groups
 ///
 /// A commit group is a consumer group, whose name is the topic's and its own: see `docs/wire.md`. A member is a consumer of
-/// librdkafka on a thread of its own, and a second one where it commits. It reads ahead by at most 512 records and
-/// 4 MiB, and librdkafka by about 1 MiB for each partition. Where its server is out of reach, a read says so once
+/// librdkafka on a thread of its own, and a second one where it commits. It reads ahead by at most 4,096 records and
+/// 4 MiB, and librdkafka by about 4 MiB for each partition. Where its server is out of reach, a read says so once
 /// (`Unavailable`), and the member goes on when the server is back.
 ///
 /// While a member hands over, librdkafka fetches nothing of its other partitions either. A member that leaves while it is

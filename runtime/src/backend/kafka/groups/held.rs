@@ -10,7 +10,7 @@ use crate::error::ErrorKind;
 use crate::stream::{Position, Positions};
 
 /// A member reads ahead by so many records.
-const AHEAD_RECORDS: usize = 512;
+const AHEAD_RECORDS: usize = 4_096;
 /// And by so many bytes, of which the last record may exceed it.
 const AHEAD_BYTES: usize = 4 << 20;
 

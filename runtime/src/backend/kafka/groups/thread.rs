@@ -42,9 +42,9 @@ use crate::stream::Position;
 /// The thread wakes at least so often, to see whether the broker closes.
 const IDLE: Duration = Duration::from_millis(100);
 /// So many records are taken from a partition's queue before the next one's turn.
-const TURN: usize = 64;
+const TURN: usize = 256;
 /// What librdkafka reads ahead of each partition, in KiB.
-const QUEUED_KIB: &str = "1024";
+const QUEUED_KIB: &str = "4096";
 /// How soon a member hears of a change of its group, where it isn't the server that says so.
 const HEARTBEAT: Duration = Duration::from_millis(500);
 /// How often it is looked whether the stream is there after partitions were taken, and how long between.

@@ -84,22 +84,22 @@ pub(in super::super) fn read(known: &Known, message: &impl Message<Headers = Bor
     let mut record = Record::new(known.origin.clone(), data.map_or_else(Bytes::new, Bytes::copy_from_slice));
     record.tombstone = data.is_none();
     record.key = message.key().filter(|key| !key.is_empty()).map(Bytes::copy_from_slice);
-    let mut origin = Origin::default();
+    let (mut source, mut event_type, mut content_type) = (None, None, None);
     let mut headers = Headers::default();
     if let Some(found) = message.headers() {
         for index in 0..found.count() {
             // The client panics over a name that isn't UTF-8, which anyone may write.
             let Ok(Some(header)) = catch_unwind(AssertUnwindSafe(|| found.try_get(index))) else { continue };
             let Some(value) = header.value else { continue };
-            let text = || std::str::from_utf8(value).ok();
+            let text = || str::from_utf8(value).ok();
             match header.key {
                 ID => record.id = text().map(MessageId::read),
                 TIME => {
                     record.time = text().and_then(|text| PARSER.parse_timestamp(text).ok()).map(SystemTime::from);
                 }
-                SOURCE => origin.source = text().map(str::to_owned),
-                TYPE => origin.event_type = text().map(str::to_owned),
-                CONTENT_TYPE => origin.content_type = text().map(str::to_owned),
+                SOURCE => source = text(),
+                TYPE => event_type = text(),
+                CONTENT_TYPE => content_type = text(),
                 VERSION | KEY => {}
                 name => match name.strip_prefix(PREFIX) {
                     Some(name) if !name.is_empty() => headers.push(name, Bytes::copy_from_slice(value)),
@@ -109,8 +109,12 @@ pub(in super::super) fn read(known: &Known, message: &impl Message<Headers = Bor
         }
     }
     record.headers = headers;
-    if origin != *known.origin {
-        record.origin = Arc::new(origin);
+    let own = &*known.origin;
+    if (source, event_type, content_type)
+        != (own.source.as_deref(), own.event_type.as_deref(), own.content_type.as_deref())
+    {
+        let [source, event_type, content_type] = [source, event_type, content_type].map(|text| text.map(str::to_owned));
+        record.origin = Arc::new(Origin { source, event_type, content_type });
     }
     record
 }
