@@ -71,12 +71,13 @@ impl Raw {
         all_done(running, Instant::now()).await.map(drop)
     }
 
-    /// Consumes the whole topic by a new group, and commits each so many or once a second.
+    /// Consumes the whole topic by a new group. What was handled is committed each so many, or by the client once a second.
     pub(crate) async fn consume(&self, seen: Arc<Seen>, manual: bool) -> Result<(), String> {
         let consumer: StreamConsumer = ClientConfig::new()
             .set("bootstrap.servers", &self.address)
             .set("group.id", format!("{GROUP}-{}", fresh()))
             .set("enable.auto.commit", if manual { "false" } else { "true" })
+            .set("enable.auto.offset.store", if manual { "true" } else { "false" })
             .set("auto.commit.interval.ms", "1000")
             .set("auto.offset.reset", "earliest")
             .set("isolation.level", "read_committed")
@@ -89,7 +90,9 @@ impl Raw {
             let text: Text = serde_json::from_slice(message.payload().unwrap_or_default()).map_err(shown)?;
             seen.mark(&text)?;
             since += 1;
-            if manual && since == BATCH {
+            if !manual {
+                consumer.store_offset_from_message(&message).map_err(shown)?;
+            } else if since == BATCH {
                 since = 0;
                 consumer.commit_consumer_state(CommitMode::Async).map_err(shown)?;
             }

@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::consume::{cursor, worker};
-use crate::measure::{ROUND, Way, print, print_each, take_turns};
+use crate::measure::{ROUND, Way, print, print_beside, print_each, take_turns};
 use crate::raw::Raw;
 use crate::text::{FIRST, Seen, Text};
 
@@ -111,10 +111,16 @@ impl Bench<'_> {
                 Some(self.server),
                 vec![
                     Way::new("tidings", || self.in_time(publishes(&topic, &text, tasks, messages))),
-                    Way::new("async-nats, publish and flush", || self.in_time(raw.publishes(&text, tasks, messages))),
+                    Way::new("async-nats, confirmed by an echo", || {
+                        self.in_time(raw.publishes_confirmed(&text, tasks, messages))
+                    }),
+                    Way::new("async-nats, flush, not confirmed", || {
+                        self.in_time(raw.publishes(&text, tasks, messages))
+                    }),
                 ],
             )?;
-            print(&format!("core, publish, {bytes} B, {tasks} at once"), &rows, 0.95);
+            // What isn't confirmed is something else, so there is no aim beside it.
+            print_beside(&format!("core, publish, {bytes} B, {tasks} at once"), &rows, &[Some(0.95), None]);
         }
         self.close(&broker)
     }

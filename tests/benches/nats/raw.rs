@@ -34,6 +34,7 @@ impl Raw {
         Ok(Self { jetstream: jetstream::new(client.clone()), client })
     }
 
+    /// Publishes and flushes. The client's `flush` returns when the socket has taken the bytes, before the server has.
     pub(crate) async fn publishes(&self, text: &Text, tasks: u32, messages: u32) -> Result<Duration, String> {
         let start = Instant::now();
         let mut running = JoinSet::new();
@@ -43,6 +44,31 @@ impl Raw {
                 for _ in share(task, tasks, messages) {
                     client.publish(TOPIC, text.json().into()).await.map_err(shown)?;
                     client.flush().await.map_err(shown)?;
+                }
+                Ok(())
+            });
+        }
+        all_done(running, start).await
+    }
+
+    /// Publishes, and waits for an empty message of its own behind, by which the server has taken both: the client has no
+    /// other round trip to offer.
+    pub(crate) async fn publishes_confirmed(&self, text: &Text, tasks: u32, messages: u32) -> Result<Duration, String> {
+        let mut echoes = Vec::new();
+        for _ in 0..tasks {
+            let inbox = self.client.new_inbox();
+            echoes.push((self.client.subscribe(inbox.clone()).await.map_err(shown)?, inbox));
+        }
+        self.client.flush().await.map_err(shown)?;
+        let start = Instant::now();
+        let mut running = JoinSet::new();
+        for (task, (mut echo, inbox)) in (0..).zip(echoes) {
+            let (client, text) = (self.client.clone(), text.clone());
+            running.spawn(async move {
+                for _ in share(task, tasks, messages) {
+                    client.publish(TOPIC, text.json().into()).await.map_err(shown)?;
+                    client.publish(inbox.clone(), Bytes::new()).await.map_err(shown)?;
+                    echo.next().await.ok_or("the subscription ended")?;
                 }
                 Ok(())
             });
@@ -126,9 +152,9 @@ impl Raw {
         let mark = |payload: &Bytes| seen.mark(&serde_json::from_slice(payload).map_err(shown)?);
         match twin {
             Twin::One => {
-                let mut messages = consumer.stream().max_messages_per_batch(1).messages().await.map_err(shown)?;
                 while seen.count() < seen.all() {
-                    let message = messages.next().await.ok_or("the messages ended")?.map_err(shown)?;
+                    let mut one = consumer.batch().max_messages(1).expires(ROUND).messages().await.map_err(shown)?;
+                    let message = one.next().await.ok_or("the messages ended")?.map_err(shown)?;
                     mark(&message.payload)?;
                     message.double_ack().await.map_err(shown)?;
                 }
