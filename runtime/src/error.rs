@@ -174,7 +174,7 @@ pub enum Operation {
     Receive,
     /// Running a supervision.
     Supervise,
-    /// Creating a stream or a group.
+    /// Creating or changing a stream, a group or a durable.
     Ensure,
     /// Removing a stream, a group or a consumer.
     Delete,

@@ -90,8 +90,8 @@ pub use key::TopicKey;
 pub use stream::{
     AckGroup, Append, AppendEntry, AppendKeyed, Claimed, CommitGroup, Consumer, Cursor, Delivery, Depth, Durability,
     Durable, DurableInfo, DurableOwner, DurableSettings, Headers, InFlight, KeyedStream, Lag, Member, MemberSettings,
-    MemberTail, MessageId, PendingEntry, Poison, Position, PositionError, Positions, Reader, Receipt, Start, Stream,
-    StreamSettings, Tail, Unit,
+    MemberTail, MessageId, PendingEntry, Poison, Position, PositionError, Positions, Reader, Receipt, Start, Storage,
+    Stream, StreamSettings, Tail, Unit,
 };
 pub use tidings_macros::{TopicKey, stream_spec, topic};
 pub use topic::{

@@ -543,6 +543,7 @@ impl Log for AnyBackend {
 
     delegated! {
         ensure(stream: &StreamAddress, settings: &StreamSettings) -> Result<(), BackendError>;
+        update(stream: &StreamAddress, settings: &StreamSettings) -> Result<(), BackendError>;
         delete(stream: &StreamAddress) -> Result<bool, BackendError>;
         append_all(
             stream: &StreamAddress,

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::{Backend, BackendError, GroupAddress, Record, StreamAddress};
+use crate::error::{ErrorKind, Outcome};
 use crate::stream::{Depth, Durability, PendingEntry, Position, Positions, Receipt, Start, StreamSettings};
 
 /// An ordered, replayable log in one or more partitions.
@@ -26,6 +27,8 @@ use crate::stream::{Depth, Durability, PendingEntry, Position, Positions, Receip
 /// 8. What is in a record comes back as it was appended, also when it isn't this library's: attributes that are absent
 ///    or unreadable are `None`, the payload is whatever bytes are there.
 /// 9. A read that waits holds up no other operation, and is dropped without a trace.
+/// 10. [`update`](Self::update) changes the settings of a stream that is there, which keeps its records as far as they fit. A
+///     change that the system can't make is `Conflict`.
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no streams",
     label = "this backend keeps no log",
@@ -42,6 +45,18 @@ pub trait Log: Backend {
         stream: &StreamAddress,
         settings: &StreamSettings,
     ) -> impl Future<Output = Result<(), BackendError>> + Send;
+
+    /// Changes the stream's settings. A backend that can't is left at `Unsupported`.
+    fn update(
+        client: &Self::Client,
+        stream: &StreamAddress,
+        settings: &StreamSettings,
+    ) -> impl Future<Output = Result<(), BackendError>> + Send {
+        let _ = (client, stream, settings);
+        let text = "the backend changes no stream that is there; change it with the system's own tools and `ensure` it with \
+                    its new settings, or delete it";
+        std::future::ready(Err(BackendError::new(ErrorKind::Unsupported, Outcome::NotApplied).with_source(text)))
+    }
 
     /// Removes the stream with its records and groups, and says whether it was there.
     fn delete(client: &Self::Client, stream: &StreamAddress)

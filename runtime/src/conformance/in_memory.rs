@@ -7,7 +7,7 @@ use crate::address::Namespace;
 use crate::backend::Memory;
 use crate::broker::{Broker, Config};
 use crate::capability::{Log, Origin, Outgoing, PubSub, Read, Record, StreamAddress};
-use crate::stream::{Durability, MessageId, Position, Positions};
+use crate::stream::{Durability, MessageId, Position, Positions, Storage};
 use crate::topic::{FeedLimits, Inbox, feed};
 
 /// [`Memory`] as a subject.
@@ -77,6 +77,8 @@ impl Tap for InMemoryTap {
 
 impl Streams for InMemory {
     const TRIMS_FOR_SURE: bool = true;
+    const STORAGES: &'static [Storage] = &[Storage::Memory];
+    const UPDATES: bool = true;
 
     async fn append_raw(&self, stream: &str, partition: u32, record: Raw) {
         let record = record_of(record);

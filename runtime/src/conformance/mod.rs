@@ -104,7 +104,7 @@ pub use streams::{
     append_lost_reply, append_order, append_recorded, append_silent, dedup_window, headers, history, poison_in_place,
     positions, read_after, read_cancelled, read_partitions, read_trimmed, read_waits, stream_bind, stream_close,
     stream_ensure, stream_interrupted, stream_keys, stream_limits, stream_no_io, stream_refused, stream_stats,
-    stream_wire, stream_wire_foreign, tail, tail_trimmed, trim_acknowledged,
+    stream_update, stream_wire, stream_wire_foreign, tail, tail_trimmed, trim_acknowledged,
 };
 pub use supervise::{supervise_ends, supervise_forms, supervise_gap, supervise_patterns};
 pub use wire::wire_vectors;
@@ -262,7 +262,7 @@ macro_rules! __conformance_streams {
             use super::*;
 
             $crate::__conformance_tests!($subject:
-                stream_no_io, stream_bind, stream_ensure, stream_keys, stream_limits, stream_stats, stream_close,
+                stream_no_io, stream_bind, stream_ensure, stream_update, stream_keys, stream_limits, stream_stats, stream_close,
                 stream_refused, stream_interrupted, stream_wire, stream_wire_foreign, append_recorded, append_all,
                 append_id, append_order, read_after, read_partitions, read_trimmed, read_waits, read_cancelled, tail,
                 tail_trimmed, poison_in_place, headers, positions,

@@ -63,14 +63,40 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
     /// Dropped before it is ready, the stream may or may not be there. Call it again.
     pub fn ensure(&self, settings: StreamSettings) -> Call<'_, ()> {
         Call::new(async move {
-            let problems = settings.problems();
-            if !problems.is_empty() {
-                return Err(self.error(ErrorKind::Invalid, Operation::Ensure).detail(problems.join("; ")));
-            }
+            self.within_bounds(&settings, Operation::Ensure)?;
             self.operate(Operation::Ensure, B::ensure(self.client(), &self.bound.address, &settings)).await?;
             self.bound.remember(Some(settings));
             Ok(())
         })
+    }
+
+    /// Changes the settings of a stream that is there. Records that no longer fit go, at once or when others come.
+    ///
+    /// Memory and NATS can; elsewhere it is `Unsupported`.
+    ///
+    /// # Errors
+    ///
+    /// `Absent` where the stream isn't there, `Conflict` for a change that the system can't make, such as of `partitions` or
+    /// `storage`; otherwise as [`ensure`](Self::ensure). With an unknown outcome call it again: it is idempotent.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, the settings may or may not be changed. Call it again.
+    pub fn update(&self, settings: StreamSettings) -> Call<'_, ()> {
+        Call::new(async move {
+            self.within_bounds(&settings, Operation::Ensure)?;
+            self.operate(Operation::Ensure, B::update(self.client(), &self.bound.address, &settings)).await?;
+            self.bound.remember(Some(settings));
+            Ok(())
+        })
+    }
+
+    fn within_bounds(&self, settings: &StreamSettings, operation: Operation) -> Result<(), Error> {
+        let problems = settings.problems();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(self.error(ErrorKind::Invalid, operation).detail(problems.join("; ")))
     }
 
     /// Removes the stream with all its records and groups, and says whether it was there.

@@ -28,7 +28,7 @@ pub use keyed::KeyedStream;
 pub use position::{Position, PositionError, Positions};
 pub use read::Reader;
 pub use record::{Headers, MessageId, Origin, Record, partition_of};
-pub use settings::{Depth, Durability, Lag, MemberSettings, PendingEntry, Receipt, Start, StreamSettings};
+pub use settings::{Depth, Durability, Lag, MemberSettings, PendingEntry, Receipt, Start, Storage, StreamSettings};
 
 pub use unit::Unit;
 

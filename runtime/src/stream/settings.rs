@@ -14,6 +14,9 @@ pub struct StreamSettings {
     /// Copies of the stream, where the backend keeps several by itself. Default: the backend's. Memory and Redis have no
     /// such setting and refuse one.
     pub replicas: Option<u32>,
+    /// Where the records are. Default: the backend's. Memory has memory alone and Kafka files alone, and each refuses the
+    /// other; Redis refuses both, since it keeps a stream as it keeps everything.
+    pub storage: Option<Storage>,
     /// Records that a partition keeps, the newest; at least 1. Default: all. Redis trims whole nodes of its tree, which
     /// hold 100 records by default, so up to so many more may stay (`XADD MAXLEN ~`).
     pub max_len: Option<u64>,
@@ -28,7 +31,14 @@ const YEAR: Duration = Duration::from_hours(24 * 365);
 
 impl Default for StreamSettings {
     fn default() -> Self {
-        Self { partitions: 1, replicas: None, max_len: None, max_age: None, dedup_window: Duration::from_mins(2) }
+        Self {
+            partitions: 1,
+            replicas: None,
+            storage: None,
+            max_len: None,
+            max_age: None,
+            dedup_window: Duration::from_mins(2),
+        }
     }
 }
 
@@ -50,6 +60,13 @@ impl StreamSettings {
     #[must_use]
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.replicas = Some(replicas);
+        self
+    }
+
+    /// Sets where the records are.
+    #[must_use]
+    pub fn storage(mut self, storage: Storage) -> Self {
+        self.storage = Some(storage);
         self
     }
 
@@ -98,6 +115,16 @@ impl StreamSettings {
         }
         problems
     }
+}
+
+/// Where a stream's records are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Storage {
+    /// In files, which are there after the server's end.
+    File,
+    /// In its servers' memory, gone with the last of them.
+    Memory,
 }
 
 /// When an append counts as recorded.

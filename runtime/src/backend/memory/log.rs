@@ -12,7 +12,7 @@ use super::group::Group;
 use crate::broker::lock;
 use crate::capability::{BackendError, Read, Record, Stored, partition_of};
 use crate::error::{ErrorKind, Outcome};
-use crate::stream::{MessageId, Position, Positions, Receipt, Start, StreamSettings};
+use crate::stream::{MessageId, Position, Positions, Receipt, Start, Storage, StreamSettings};
 
 /// The streams of one [`Memory`](super::Memory), made when they are first named.
 pub(super) type Logs = HashMap<Arc<str>, Arc<Log>>;
@@ -82,21 +82,19 @@ impl Log {
     }
 
     pub(super) fn ensure(&self, settings: &StreamSettings) -> Result<(), BackendError> {
-        if settings.replicas.is_some() {
-            return Err(failed(ErrorKind::Unsupported, "memory keeps no copies; leave `replicas` out"));
-        }
+        let settings = admitted(settings)?;
         let first = self.ended.load(Ordering::Acquire) + 1;
         match &mut *lock(&self.state) {
-            Some(state) if state.settings == *settings => Ok(()),
+            Some(state) if state.settings == settings => Ok(()),
             Some(_) => {
                 Err(failed(ErrorKind::Conflict, "the stream has other settings; ensure it with those, or delete it"))
             }
             none => {
                 *none = Some(State {
-                    settings: settings.clone(),
                     partitions: (0..settings.partitions)
                         .map(|_| Partition { began: first, first, records: VecDeque::new() })
                         .collect(),
+                    settings,
                     groups: BTreeMap::new(),
                     commit_groups: BTreeMap::new(),
                     durables: BTreeMap::new(),
@@ -108,6 +106,18 @@ impl Log {
                 Ok(())
             }
         }
+    }
+
+    pub(super) fn update(&self, settings: &StreamSettings) -> Result<(), BackendError> {
+        let settings = admitted(settings)?;
+        self.with(|state| {
+            if state.settings.partitions != settings.partitions {
+                let text = "a stream keeps its `partitions`; delete it to have others";
+                return Err(failed(ErrorKind::Conflict, text));
+            }
+            state.settings = settings;
+            Ok(())
+        })
     }
 
     pub(super) fn delete(&self) -> bool {
@@ -136,6 +146,17 @@ impl Log {
     pub(super) fn read(&self, after: &Positions, max: usize) -> Result<Read, BackendError> {
         self.with(|state| Ok(state.read(after, max)))
     }
+}
+
+/// The settings as they are kept, where memory can have them.
+fn admitted(settings: &StreamSettings) -> Result<StreamSettings, BackendError> {
+    if settings.replicas.is_some() {
+        return Err(failed(ErrorKind::Unsupported, "memory keeps no copies; leave `replicas` out"));
+    }
+    if settings.storage == Some(Storage::File) {
+        return Err(failed(ErrorKind::Unsupported, "memory has no files; leave `storage` out"));
+    }
+    Ok(StreamSettings { storage: None, ..settings.clone() })
 }
 
 impl State {

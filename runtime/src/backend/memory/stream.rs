@@ -95,6 +95,14 @@ impl Log for Memory {
         client.log(stream)?.ensure(settings)
     }
 
+    async fn update(
+        client: &MemoryClient,
+        stream: &StreamAddress,
+        settings: &StreamSettings,
+    ) -> Result<(), BackendError> {
+        client.log(stream)?.update(settings)
+    }
+
     async fn delete(client: &MemoryClient, stream: &StreamAddress) -> Result<bool, BackendError> {
         Ok(client.log(stream)?.delete())
     }

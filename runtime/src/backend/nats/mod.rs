@@ -74,7 +74,7 @@ use subscriber::NatsSubscription;
 /// | anything of streams, and check | `subscribe` on `_INBOX.>`, or what [`inbox_prefix`](Self::inbox_prefix) says |
 /// | append | `publish` on the address and on `address.>`, and on `$JS.API.STREAM.INFO.{name}` to learn why a record isn't taken |
 /// | read | `publish` on `$JS.API.STREAM.INFO.{name}`, `$JS.API.CONSUMER.CREATE.{name}.>`, `$JS.API.CONSUMER.MSG.NEXT.{name}.>` and `$JS.API.CONSUMER.DELETE.{name}.>` |
-/// | ensure and delete | `publish` on `$JS.API.STREAM.INFO.{name}`, `$JS.API.STREAM.CREATE.{name}`, `$JS.API.STREAM.NAMES` and `$JS.API.STREAM.DELETE.{name}` |
+/// | ensure, update and delete | `publish` on `$JS.API.STREAM.INFO.{name}`, `$JS.API.STREAM.CREATE.{name}`, `$JS.API.STREAM.NAMES`, `$JS.API.STREAM.UPDATE.{name}` and `$JS.API.STREAM.DELETE.{name}` |
 #[derive(Clone)]
 pub struct Nats {
     settings: Settings,
@@ -226,6 +226,14 @@ impl Log for Nats {
         settings: &StreamSettings,
     ) -> Result<(), BackendError> {
         log::ensure(client, stream, settings).await
+    }
+
+    async fn update(
+        client: &NatsClient,
+        stream: &StreamAddress,
+        settings: &StreamSettings,
+    ) -> Result<(), BackendError> {
+        log::update(client, stream, settings).await
     }
 
     async fn delete(client: &NatsClient, stream: &StreamAddress) -> Result<bool, BackendError> {

@@ -6,7 +6,7 @@ use super::steps::{Entries, LONG, all, later, parted, places};
 use crate::capability::{AckGroups, partition_of};
 use crate::conformance::rule::Rule;
 use crate::error::{ErrorKind, Operation};
-use crate::stream::{Position, Start, StreamSettings};
+use crate::stream::{Position, Start, Storage, StreamSettings};
 
 /// Settings of three partitions and whatever the system keeps; what it can't have it must refuse.
 async fn settings_of<S: Streams>(rule: Rule, stream: &Entries<S>) -> StreamSettings {
@@ -28,6 +28,52 @@ async fn settings_of<S: Streams>(rule: Rule, stream: &Entries<S>) -> StreamSetti
         settings.dedup_window = remembered.dedup_window;
     }
     settings
+}
+
+/// `stream-update`: a stream that is there can be changed where the system can; what doesn't fit goes, and nothing else.
+pub async fn stream_update<S: Streams>(subject: S) {
+    const RULE: Rule = Rule("stream-update");
+    let (stream, other) = (RULE.bound(&subject), RULE.bound(&subject));
+    let (first, second) = (StreamSettings::new(), StreamSettings::new().max_age(Duration::from_hours(1)));
+    if !S::UPDATES {
+        RULE.ok("ensuring", stream.ensure(first.clone())).await;
+        let refused = RULE.fails("changing", stream.update(second)).await;
+        RULE.refused("changing what can't be changed", &refused, ErrorKind::Unsupported);
+        RULE.ok("what was refused changes nothing", other.ensure(first)).await;
+        return;
+    }
+    let absent = RULE.fails("changing no stream", stream.update(second.clone())).await;
+    RULE.refused("changing no stream", &absent, ErrorKind::Absent);
+    RULE.ok("ensuring", stream.ensure(first.clone())).await;
+    for n in 0..10 {
+        RULE.ok("appending", stream.append(&1, &Entry { n })).await;
+    }
+    RULE.ok("changing", other.update(second.clone())).await;
+    RULE.ok("changing to what it is", other.update(second.clone())).await;
+    let before = RULE.fails("ensuring what it was", stream.ensure(first)).await;
+    RULE.refused("ensuring what it was", &before, ErrorKind::Conflict);
+    RULE.ok("ensuring what it is", stream.ensure(second.clone())).await;
+    RULE.same("what fits stays", RULE.read("reading", &stream, Start::Earliest).await.len(), 10);
+
+    let bad = RULE.fails("bad settings", stream.update(second.clone().max_len(0))).await;
+    RULE.refused("bad settings", &bad, ErrorKind::Invalid);
+    let parts = RULE.fails("other partitions", stream.update(second.clone().partitions(2))).await;
+    let kind = if S::PARTITIONS > 1 { ErrorKind::Conflict } else { ErrorKind::Unsupported };
+    RULE.refused("other partitions", &parts, kind);
+    if let [one, another] = S::STORAGES {
+        let moved = RULE.within("another storage", async {
+            [
+                stream.update(second.clone().storage(*one)).await.is_ok(),
+                stream.update(second.clone().storage(*another)).await.is_ok(),
+            ]
+        });
+        RULE.same("storages that it may have", moved.await.into_iter().filter(|taken| *taken).count(), 1);
+    }
+    RULE.ok("what was refused changes nothing", stream.ensure(second.clone())).await;
+
+    RULE.ok("keeping fewer", other.update(second.max_len(3))).await;
+    RULE.ok("appending", stream.append(&1, &Entry { n: 10 })).await;
+    RULE.same("what is kept", RULE.read("reading", &other, Start::Earliest).await.len(), 3);
 }
 
 /// `stream-ensure`: ensure creates a stream, once and for all processes; nothing else does, and nothing changes one.
@@ -92,11 +138,22 @@ pub async fn stream_ensure<S: Streams>(subject: S) {
     let copies = RULE.within("asking for copies", next.ensure(StreamSettings::new().replicas(2))).await;
     if S::COPIES {
         RULE.unwrap("asking for copies", copies);
+        RULE.ok("removing", next.delete()).await;
     } else {
         let refused = RULE.unwrap_err("copies that nobody keeps", copies);
         RULE.refused("copies that nobody keeps", &refused, ErrorKind::Unsupported);
         let absent = RULE.fails("reading", next.read(Start::Earliest, 1, Duration::ZERO)).await;
         RULE.refused("what was refused isn't created", &absent, ErrorKind::Absent);
+    }
+    for storage in [Storage::File, Storage::Memory] {
+        let stored = RULE.within("asking for a storage", next.ensure(StreamSettings::new().storage(storage))).await;
+        if S::STORAGES.contains(&storage) {
+            RULE.unwrap("asking for a storage", stored);
+            RULE.ok("removing", next.delete()).await;
+        } else {
+            let refused = RULE.unwrap_err("a storage that isn't there", stored);
+            RULE.refused("a storage that isn't there", &refused, ErrorKind::Unsupported);
+        }
     }
     let bad = StreamSettings::new().partitions(0).max_len(0).max_age(Duration::ZERO).dedup_window(Duration::ZERO);
     let refused = RULE.fails("bad settings", next.ensure(bad.replicas(0))).await;

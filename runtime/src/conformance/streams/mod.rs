@@ -22,10 +22,12 @@ use std::future::Future;
 
 use super::Subject;
 use crate::capability::Log;
-use crate::stream::Position;
+use crate::stream::{Position, Storage};
 
 pub use ack::{ack_cancelled, ack_competing, ack_depth, ack_pending, ack_poison, ack_recorded, history};
-pub use admin::{ack_group_ensure, ack_group_lost, ack_remove_consumer, ack_starts, stream_ensure, trim_acknowledged};
+pub use admin::{
+    ack_group_ensure, ack_group_lost, ack_remove_consumer, ack_starts, stream_ensure, stream_update, trim_acknowledged,
+};
 pub use append::{append_all, append_id, append_lost_reply, append_order, append_recorded, append_silent};
 pub use binding::{stream_bind, stream_keys, stream_no_io};
 pub use claim::{ack_claim, ack_claim_lost};
@@ -59,6 +61,10 @@ pub trait Streams: Subject<Backend: Log> {
     /// Whether a stream has a window for ids ([`StreamSettings::dedup_window`](crate::StreamSettings::dedup_window)). Where
     /// it hasn't, the system must refuse any but the default.
     const REMEMBERS: bool = true;
+    /// Where a stream's records can be. The system must refuse every other storage.
+    const STORAGES: &'static [Storage] = &[];
+    /// Whether the settings of a stream that is there can be changed. Where they can't, that must be refused.
+    const UPDATES: bool = false;
     /// Whether who reads a stream that is removed and made anew at once is told so. Kafka's client goes on where it was.
     const RENEWS: bool = true;
 

@@ -29,6 +29,8 @@ impl Subject for AnyInMemory {
 
 impl Streams for AnyInMemory {
     const TRIMS_FOR_SURE: bool = true;
+    const STORAGES: &'static [tidings::Storage] = &[tidings::Storage::Memory];
+    const UPDATES: bool = true;
 
     async fn append_raw(&self, stream: &str, partition: u32, record: Raw) {
         self.0.append_raw(stream, partition, record).await;

@@ -97,6 +97,7 @@ impl<W: Which> Subject for KafkaServer<W> {
 
 impl<W: Which> Streams for KafkaServer<W> {
     const TRIMS_FOR_SURE: bool = true;
+    const STORAGES: &'static [tidings::Storage] = &[tidings::Storage::File];
     const COUNTS: bool = false;
     const REMEMBERS: bool = false;
     const RENEWS: bool = false;

@@ -160,6 +160,8 @@ fn decoded(text: &str) -> Vec<u8> {
 
 impl<W: Which> Streams for NatsServer<W> {
     const TRIMS_FOR_SURE: bool = true;
+    const STORAGES: &'static [tidings::Storage] = &[tidings::Storage::File, tidings::Storage::Memory];
+    const UPDATES: bool = true;
     const PARTITIONS: u32 = 1;
 
     async fn append_raw(&self, stream: &str, partition: u32, record: Raw) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_nats::jetstream;
-use tidings::{Append, Durability, Start, Stream, StreamSettings, stream_spec};
+use tidings::{Append, Durability, Start, Storage, Stream, StreamSettings, stream_spec};
 use tokio::time::Instant;
 
 use super::*;

@@ -44,6 +44,7 @@ impl<W: CursorTwist<Inner = Memory>> Subject for Weak<W> {
 
 impl<W: CursorTwist<Inner = Memory>> Streams for Weak<W> {
     const TRIMS_FOR_SURE: bool = true;
+    const STORAGES: &'static [tidings::Storage] = &[tidings::Storage::Memory];
 
     async fn append_raw(&self, stream: &str, partition: u32, record: Raw) {
         self.memory.append_raw(stream, partition, record).await;

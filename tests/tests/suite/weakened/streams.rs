@@ -602,6 +602,7 @@ impl<W: Weakness> Subject for Flawed<W> {
 
 impl<W: Weakness> Streams for Flawed<W> {
     const TRIMS_FOR_SURE: bool = true;
+    const STORAGES: &'static [tidings::Storage] = &[tidings::Storage::Memory];
 
     async fn append_raw(&self, stream: &str, partition: u32, record: Raw) {
         self.memory.append_raw(stream, partition, record).await;

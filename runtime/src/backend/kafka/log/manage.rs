@@ -17,7 +17,7 @@ use super::super::settings::millis;
 use super::{StreamState, by, partitions_of, state};
 use crate::capability::{BackendError, StreamAddress};
 use crate::error::{ErrorKind, Outcome};
-use crate::stream::{Position, Positions, Start, StreamSettings};
+use crate::stream::{Position, Positions, Start, Storage, StreamSettings};
 
 const RETENTION: &str = "retention.ms";
 const RETENTION_BYTES: &str = "retention.bytes";
@@ -51,6 +51,9 @@ impl Wanted {
         }
         if settings.dedup_window != StreamSettings::default().dedup_window {
             lacking.push("Kafka remembers no ids of appends; leave `dedup_window` at its default");
+        }
+        if settings.storage == Some(Storage::Memory) {
+            lacking.push("Kafka keeps records in files; leave `storage` out");
         }
         if !lacking.is_empty() {
             return Err(Fault::unsupported(lacking.join("; ")));

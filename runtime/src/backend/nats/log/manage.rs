@@ -6,7 +6,7 @@ use async_nats::jetstream::ErrorCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::super::api;
@@ -16,7 +16,7 @@ use super::consumer::Consumer;
 use super::{Config, StreamState, state, unchanged};
 use crate::capability::{BackendError, StreamAddress};
 use crate::error::{ErrorKind, Outcome};
-use crate::stream::{Position, Positions, Start, StreamSettings};
+use crate::stream::{Position, Positions, Start, Storage, StreamSettings};
 
 /// As many copies as JetStream keeps.
 const MOST_COPIES: u32 = 5;
@@ -69,22 +69,77 @@ fn problem(settings: &StreamSettings) -> Option<String> {
 
 async fn create(client: &NatsClient, by: Instant, state: &StreamState, settings: &StreamSettings) -> Result<(), Fault> {
     let StreamState { name, address, .. } = state;
-    let config = json!({
+    let mut config = json!({
         "name": &**name,
         "subjects": [&**address, &format!("{address}.>")],
         "retention": "limits",
         "discard": "old",
-        "storage": "file",
+        "storage": stored(settings.storage.unwrap_or(Storage::File)),
         "num_replicas": settings.replicas.unwrap_or(1),
         "max_consumers": -1,
-        "max_msgs": settings.max_len.map_or(-1, signed),
         "max_bytes": -1,
         "max_msg_size": -1,
         "max_msgs_per_subject": -1,
-        "max_age": settings.max_age.map_or(0, nanos),
-        "duplicate_window": nanos(settings.dedup_window),
     });
+    for (name, value) in limits(settings) {
+        config[name] = value;
+    }
     api::call::<IgnoredAny>(client, by, &format!("STREAM.CREATE.{name}"), &config).await.map(|_| ())
+}
+
+/// Changes what is set here, and keeps what others have set beside it.
+pub(in super::super) async fn update(
+    client: &NatsClient,
+    stream: &StreamAddress,
+    settings: &StreamSettings,
+) -> Result<(), BackendError> {
+    if let Some(problem) = problem(settings) {
+        return Err(Fault::new(ErrorKind::Unsupported, Outcome::NotApplied, problem).into());
+    }
+    let state = state(stream);
+    let (by, name) = (client.deadline(), &state.name);
+    let updating = async {
+        let info: Raw = api::call(client, by, &format!("STREAM.INFO.{name}"), &()).await.map_err(unchanged)?;
+        let mut config = info.config;
+        if let (Some(asked), Some(Value::String(has))) = (settings.storage, config.get("storage"))
+            && has != stored(asked)
+        {
+            let text = format!("`storage` is {has} and stays so; delete the stream to have it otherwise");
+            return Err(Fault::new(ErrorKind::Conflict, Outcome::NotApplied, text));
+        }
+        for (name, value) in limits(settings) {
+            config.insert(name.to_owned(), value);
+        }
+        if let Some(replicas) = settings.replicas {
+            config.insert("num_replicas".to_owned(), replicas.into());
+        }
+        api::call::<IgnoredAny>(client, by, &format!("STREAM.UPDATE.{name}"), &config).await?;
+        state.forget();
+        Ok(())
+    };
+    Ok(updating.await?)
+}
+
+/// A stream's settings as JetStream says them.
+#[derive(Deserialize)]
+struct Raw {
+    config: serde_json::Map<String, Value>,
+}
+
+/// What a stream keeps.
+fn limits(settings: &StreamSettings) -> [(&'static str, Value); 3] {
+    [
+        ("max_msgs", settings.max_len.map_or(-1, signed).into()),
+        ("max_age", settings.max_age.map_or(0, nanos).into()),
+        ("duplicate_window", nanos(settings.dedup_window).into()),
+    ]
+}
+
+fn stored(storage: Storage) -> &'static str {
+    match storage {
+        Storage::File => "file",
+        Storage::Memory => "memory",
+    }
 }
 
 fn signed(number: u64) -> i64 {
@@ -117,6 +172,9 @@ fn compare(
     differs("dedup_window", shown(Some(window)), shown(Some(settings.dedup_window)));
     if let Some(replicas) = settings.replicas {
         differs("replicas", there.num_replicas.max(1).to_string(), replicas.to_string());
+    }
+    if let Some(storage) = settings.storage {
+        differs("storage", there.storage.clone(), stored(storage).to_owned());
     }
     differs("retention", there.retention.clone(), "limits".to_owned());
     let address = &*state.address;

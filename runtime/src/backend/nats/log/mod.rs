@@ -21,7 +21,7 @@ use crate::error::Outcome;
 
 pub(super) use append::{append, append_all};
 pub(super) use consumer::Reading;
-pub(super) use manage::{delete, ensure, start, window};
+pub(super) use manage::{delete, ensure, start, update, window};
 pub(super) use read::read;
 use record::Known;
 
@@ -60,6 +60,8 @@ struct Config {
     num_replicas: u32,
     #[serde(default)]
     retention: String,
+    #[serde(default)]
+    storage: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -95,6 +97,11 @@ impl StreamState {
         let info: Info = api::call(client, by, &format!("STREAM.INFO.{}", self.name), &()).await?;
         *lock(&self.copies) = Some((info.config.num_replicas, Instant::now()));
         Ok(info)
+    }
+
+    /// What was read is no longer so.
+    fn forget(&self) {
+        *lock(&self.copies) = None;
     }
 
     /// How many copies there are.

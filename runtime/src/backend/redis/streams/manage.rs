@@ -24,6 +24,9 @@ pub(in super::super) async fn ensure<N: Nodes>(
     if settings.replicas.is_some() {
         return Err(unsupported("Redis has no copies of a stream of its own; leave `replicas` out"));
     }
+    if settings.storage.is_some() {
+        return Err(unsupported("Redis keeps a stream as it keeps everything; leave `storage` out"));
+    }
     if stream.is_verbatim() && settings.partitions != 1 {
         return Err(unsupported("a stream at an address of its own is one key; leave `partitions` at 1"));
     }

@@ -235,3 +235,31 @@ async fn large_records_are_read_in_pages_that_the_server_can_send() {
         assert_eq!(next.value().unwrap().n, n);
     }
 }
+
+#[tokio::test]
+async fn a_change_keeps_what_others_have_set() {
+    for kind in NatsKind::ALL {
+        let server = harness::Nats::start(kind, NatsOptions::default()).await;
+        let stream = rows(server.url());
+        let settings = StreamSettings::new().storage(Storage::Memory);
+        stream.ensure(settings.clone()).await.unwrap();
+        let context = past(&server).await;
+        let config = async || context.get_stream(NAME).await.unwrap().cached_info().config.clone();
+        let by_hand = jetstream::stream::Config { description: Some("by hand".to_owned()), ..config().await };
+        assert_eq!(by_hand.storage, jetstream::stream::StorageType::Memory);
+        context.update_stream(by_hand).await.unwrap();
+
+        stream.update(settings.clone().max_len(7)).await.unwrap();
+        let there = config().await;
+        assert_eq!((there.max_messages, there.description.as_deref()), (7, Some("by hand")));
+
+        let moved = settings.clone().max_len(7).storage(Storage::File);
+        for refused in [stream.update(moved.clone()).await, stream.ensure(moved).await] {
+            let refused = refused.unwrap_err();
+            assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Conflict, Outcome::NotApplied), "{refused}");
+            assert!(whole_text(&refused).contains("`storage` is memory"), "{}", whole_text(&refused));
+        }
+        let (word, remedy) = (stream.update(settings.partitions(2)).await.unwrap_err(), "`partitions`");
+        assert!(whole_text(&word).contains(remedy), "{word}");
+    }
+}
