@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
-use rdkafka::message::{BorrowedMessage, Header, OwnedHeaders};
+use rdkafka::message::{BorrowedMessage, Header, Headers as _, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::util::Timeout;
 use rdkafka::{ClientConfig, Message as _};
@@ -18,6 +18,8 @@ use crate::{all_done, share, shown};
 /// The topic of the stream under the bench's namespace.
 pub(crate) const TOPIC: &str = "bench.kafka.stream.bench.texts.v1";
 const GROUP: &str = "bench-raw";
+/// Those of each record.
+const HEADERS: usize = 6;
 
 pub(crate) struct Raw {
     address: String,
@@ -88,6 +90,11 @@ impl Raw {
         while seen.count() < seen.all() {
             let message: BorrowedMessage<'_> = consumer.recv().await.map_err(shown)?;
             let text: Text = serde_json::from_slice(message.payload().unwrap_or_default()).map_err(shown)?;
+            // A delivery has them, too; the client reads them only when it is asked to.
+            let headers = message.headers().map_or(0, |headers| headers.iter().count());
+            if headers < HEADERS {
+                return Err(format!("{headers} of {HEADERS} headers came"));
+            }
             seen.mark(&text)?;
             since += 1;
             if !manual {
