@@ -38,6 +38,9 @@ enum Flaw {
     ManglesPayloads,
     CreatesOnAppend,
     AcceptsOtherSettings,
+    ForgetsAChange,
+    ChangesByMakingAnew,
+    CreatesOnUpdate,
     JumpsOverWhatIsTrimmed,
     StartsAtTheEndEachTime,
     ReadsInclusively,
@@ -282,6 +285,21 @@ impl<W: Weakness> Log for Flawed<W> {
         match Memory::ensure(&client.memory, stream, settings).await {
             Err(failed) if W::FLAW == Flaw::AcceptsOtherSettings && failed.kind == ErrorKind::Conflict => Ok(()),
             ensured => ensured,
+        }
+    }
+
+    async fn update(client: &Client, stream: &StreamAddress, settings: &StreamSettings) -> Result<(), BackendError> {
+        match W::FLAW {
+            Flaw::ForgetsAChange => Ok(()),
+            Flaw::ChangesByMakingAnew if Memory::delete(&client.memory, stream).await? => {
+                Memory::ensure(&client.memory, stream, settings).await
+            }
+            Flaw::CreatesOnUpdate => {
+                // What is there is `Conflict`.
+                let _ = Memory::ensure(&client.memory, stream, settings).await;
+                Memory::update(&client.memory, stream, settings).await
+            }
+            _ => Memory::update(&client.memory, stream, settings).await,
         }
     }
 
@@ -603,6 +621,7 @@ impl<W: Weakness> Subject for Flawed<W> {
 impl<W: Weakness> Streams for Flawed<W> {
     const TRIMS_FOR_SURE: bool = true;
     const STORAGES: &'static [tidings::Storage] = &[tidings::Storage::Memory];
+    const UPDATES: bool = true;
 
     async fn append_raw(&self, stream: &str, partition: u32, record: Raw) {
         self.memory.append_raw(stream, partition, record).await;
@@ -666,6 +685,9 @@ weaknesses! {
     mangles_payloads: ManglesPayloads fails stream_wire, "stream-wire";
     creates_on_append: CreatesOnAppend fails stream_ensure, "stream-ensure";
     accepts_other_settings: AcceptsOtherSettings fails stream_ensure, "stream-ensure";
+    forgets_a_change: ForgetsAChange fails stream_update, "stream-update";
+    changes_by_making_anew: ChangesByMakingAnew fails stream_update, "stream-update";
+    creates_on_update: CreatesOnUpdate fails stream_update, "stream-update";
     jumps_over_what_is_trimmed: JumpsOverWhatIsTrimmed fails read_trimmed, "read-after";
     jumps_in_a_tail: JumpsOverWhatIsTrimmed fails tail_trimmed, "tail";
     starts_at_the_end_each_time: StartsAtTheEndEachTime fails tail, "tail";
