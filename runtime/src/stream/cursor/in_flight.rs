@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Cursor, Delivery};
 use crate::call::Call;
-use crate::capability::{BoundDurable, Cursors, Stored, Ticket, Verdict};
+use crate::capability::{Backend, Stored, Ticket, Verdict};
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, Operation};
@@ -25,13 +25,13 @@ const LONGEST_REASON: usize = 1_024;
 /// A settlement isn't fenced: where the ack wait was over and the record is with somebody else, an `ack` settles it for
 /// them too.
 #[must_use = "a delivery that is let go unsettled comes again after its ack wait; settle it by `ack`, `nak` or `term`"]
-pub struct InFlight<'a, T: StreamSpec, B: Cursors> {
+pub struct InFlight<'a, T: StreamSpec, B: Backend> {
     cursor: &'a Cursor<T, B>,
     delivery: Delivery<T>,
     ticket: Ticket,
 }
 
-impl<'a, T: StreamSpec + Send + 'static, B: Cursors> InFlight<'a, T, B> {
+impl<'a, T: StreamSpec + Send + 'static, B: Backend> InFlight<'a, T, B> {
     pub(super) fn new(cursor: &'a Cursor<T, B>, (stored, ticket): Taken) -> Self
     where
         T::Codec: Decode<T>,
@@ -108,19 +108,15 @@ impl<'a, T: StreamSpec + Send + 'static, B: Cursors> InFlight<'a, T, B> {
     }
 }
 
-async fn settle<T: StreamSpec, B: Cursors>(
+async fn settle<T: StreamSpec, B: Backend>(
     cursor: &Cursor<T, B>,
     ticket: Ticket,
     verdict: Verdict,
 ) -> Result<(), Error> {
-    let settling = async {
-        let settled = cursor.handle.settle(vec![(ticket, verdict)]).await;
-        settled.into_iter().next().unwrap_or(Ok(()))
-    };
-    cursor.durable.stream.operate(Operation::Settle, settling).await
+    cursor.durable.stream.operate(Operation::Settle, cursor.handle.settle(ticket, verdict)).await
 }
 
-impl<T: StreamSpec, B: Cursors> InFlight<'_, T, B> {
+impl<T: StreamSpec, B: Backend> InFlight<'_, T, B> {
     /// Returns the delivery.
     #[must_use]
     pub fn delivery(&self) -> &Delivery<T> {
@@ -128,7 +124,7 @@ impl<T: StreamSpec, B: Cursors> InFlight<'_, T, B> {
     }
 }
 
-impl<T: StreamSpec, B: Cursors> Deref for InFlight<'_, T, B> {
+impl<T: StreamSpec, B: Backend> Deref for InFlight<'_, T, B> {
     type Target = Delivery<T>;
 
     fn deref(&self) -> &Delivery<T> {
@@ -136,7 +132,7 @@ impl<T: StreamSpec, B: Cursors> Deref for InFlight<'_, T, B> {
     }
 }
 
-impl<T: StreamSpec, B: Cursors> fmt::Debug for InFlight<'_, T, B> {
+impl<T: StreamSpec, B: Backend> fmt::Debug for InFlight<'_, T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("InFlight").field(&self.delivery).finish()
     }

@@ -1,5 +1,6 @@
 //! Durables and cursors: deliveries that are settled one by one, with attempts that the server counts.
 
+mod handle;
 mod in_flight;
 mod settings;
 
@@ -11,11 +12,12 @@ use std::time::Duration;
 use super::bound::{BoundGroup, Discipline};
 use super::{Delivery, Stream};
 use crate::call::Call;
-use crate::capability::{Backend, BoundDurable, Capability, Cursors, Pulled};
+use crate::capability::{Backend, Capability, Cursors, Pulled};
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::telemetry;
+use handle::Handle;
 
 pub use in_flight::InFlight;
 pub use settings::{DurableInfo, DurableOwner, DurableSettings};
@@ -163,7 +165,7 @@ impl<T: StreamSpec, B: Cursors> Durable<T, B> {
                 );
                 return Err(self.error(ErrorKind::Conflict, Operation::Bind).detail(detail));
             }
-            let handle = self.bind(Operation::Bind).await?;
+            let handle = Box::new(self.bind(Operation::Bind).await?);
             Ok(Cursor { durable: self.clone(), handle, ahead: VecDeque::new() })
         })
     }
@@ -204,9 +206,9 @@ impl<T: StreamSpec, B: Backend> Durable<T, B> {
 ///
 /// A delivery borrows its cursor, so that the next one comes when it is settled or let go. Two cursors of one durable, in
 /// one process or in several, share that one delivery.
-pub struct Cursor<T: StreamSpec, B: Cursors> {
+pub struct Cursor<T: StreamSpec, B: Backend> {
     durable: Durable<T, B>,
-    handle: B::Durable,
+    handle: Box<dyn Handle>,
     /// What came with something else.
     ahead: VecDeque<Pulled>,
 }
@@ -214,7 +216,7 @@ pub struct Cursor<T: StreamSpec, B: Cursors> {
 /// It asks again after so long, since an operation without end couldn't be told from one that hangs.
 const WAIT: Duration = Duration::from_secs(30);
 
-impl<T: StreamSpec + Send + 'static, B: Cursors> Cursor<T, B> {
+impl<T: StreamSpec + Send + 'static, B: Backend> Cursor<T, B> {
     /// Waits for the next delivery. One that can't be decoded comes in its place, and can be settled.
     ///
     /// A delivery that was let go unsettled comes again once its ack wait is over, and until then nothing does.
@@ -271,7 +273,7 @@ impl<T: StreamSpec + Send + 'static, B: Cursors> Cursor<T, B> {
     async fn pull(&mut self, wait: Duration) -> Result<Option<in_flight::Taken>, Error> {
         let stream = &self.durable.stream;
         if self.ahead.is_empty() {
-            self.ahead.extend(stream.observe(Operation::Consume, self.handle.pull(1, wait)).await?);
+            self.ahead.extend(stream.observe(Operation::Consume, self.handle.pull(wait)).await?);
         }
         match self.ahead.pop_front() {
             None => Ok(None),
@@ -284,7 +286,7 @@ impl<T: StreamSpec + Send + 'static, B: Cursors> Cursor<T, B> {
     }
 }
 
-impl<T: StreamSpec, B: Cursors> Cursor<T, B> {
+impl<T: StreamSpec, B: Backend> Cursor<T, B> {
     /// Returns the durable.
     #[must_use]
     pub fn durable(&self) -> &Durable<T, B> {
@@ -304,7 +306,7 @@ impl<T: StreamSpec, B: Backend> fmt::Debug for Durable<T, B> {
     }
 }
 
-impl<T: StreamSpec, B: Cursors> fmt::Debug for Cursor<T, B> {
+impl<T: StreamSpec, B: Backend> fmt::Debug for Cursor<T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cursor").field("durable", &self.durable).finish_non_exhaustive()
     }
