@@ -402,6 +402,21 @@ impl Error {
     }
 }
 
+/// An error with what is behind it, for those who print one line.
+pub(crate) struct Whole<'a>(pub(crate) &'a Error);
+
+impl fmt::Display for Whole<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)?;
+        let mut source = std::error::Error::source(self.0);
+        while let Some(behind) = source {
+            write!(f, ": {behind}")?;
+            source = behind.source();
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.inner;

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use crate::capability::{AckGroups, Backend, CommitGroups, Cursors};
 use crate::declaration::StreamSpec;
-use crate::error::{Error, HandlerError};
+use crate::error::{Error, HandlerError, Whole};
 use crate::stream::{AckGroup, CommitGroup, Durable, Position};
 use crate::topic::{Gap, Stop, SupervisePolicy};
 
@@ -168,13 +168,15 @@ impl fmt::Display for WorkerNotice<'_> {
         };
         match self {
             Self::Ready => f.write_str("ready"),
-            Self::Interrupted { error } => write!(f, "interrupted: {error}"),
-            Self::Failed { error, attempts } => write!(f, "attempt {attempts} failed: {error}"),
+            Self::Interrupted { error } => write!(f, "interrupted: {}", Whole(error)),
+            Self::Failed { error, attempts } => write!(f, "attempt {attempts} failed: {}", Whole(error)),
             Self::Gap(gap) => gap.fmt(f),
             Self::Unsettled { position, attempt, error } => {
+                let error = Whole(error);
                 write!(f, "`{position}` stays unsettled at attempt {attempt}, and its key is paused: {error}")
             }
             Self::Retrying { position, attempt, after, error } => {
+                let error = Whole(error);
                 write!(f, "`{position}` failed at attempt {attempt} and comes again after {after:?}: {error}")
             }
             Self::Undelivered { position } => {

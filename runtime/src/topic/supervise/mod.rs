@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Cause, Error};
+use crate::error::{Cause, Error, Whole};
 
 pub(crate) use backoff::Backoff;
 pub(crate) use ends::{Ends, Interruption, words};
@@ -67,6 +67,16 @@ pub enum Notice<'a> {
         /// How many have failed since the interruption.
         attempts: u32,
     },
+}
+
+impl fmt::Display for Notice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready => f.write_str("ready"),
+            Self::Interrupted { error } => write!(f, "interrupted: {}", Whole(error)),
+            Self::Failed { error, attempts } => write!(f, "attempt {attempts} failed: {}", Whole(error)),
+        }
+    }
 }
 
 /// How a supervision ended without an error.
