@@ -48,9 +48,8 @@ impl State {
 
     fn ensure_durable(&mut self, name: &Arc<str>, settings: &DurableSettings) -> Result<bool, BackendError> {
         if let Some(durable) = self.durables.get(name) {
-            let wanted = settings.clone().start(durable.settings.start.clone());
-            let text = "the durable has other settings; ensure it with those, or `update` it";
-            return if durable.settings == wanted { Ok(false) } else { Err(failed(ErrorKind::Conflict, text)) };
+            let unlike = durable.settings.unlike(settings);
+            return unlike.map_or(Ok(false), |text| Err(failed(ErrorKind::Conflict, text)));
         }
         let next = self.firsts(&settings.start);
         let durable = Durable {

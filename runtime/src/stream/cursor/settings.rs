@@ -154,6 +154,29 @@ impl DurableSettings {
         self.backoff.iter().min().copied().unwrap_or(self.ack_wait)
     }
 
+    /// Says what a durable that is there with these settings has otherwise than is asked for. Where it begins doesn't count.
+    pub(crate) fn unlike(&self, asked: &Self) -> Option<String> {
+        let mut differences = Vec::new();
+        let mut differs = |what: &str, has: &dyn fmt::Debug, asked: &dyn fmt::Debug| {
+            let (has, asked) = (format!("{has:?}"), format!("{asked:?}"));
+            if has != asked {
+                differences.push(format!("`{what}` is {has}, not {asked}"));
+            }
+        };
+        differs("in_flight", &self.in_flight, &asked.in_flight);
+        differs("ack_wait", &self.ack_wait, &asked.ack_wait);
+        // 0 is none, which no durable has.
+        differs("max_deliver", &self.max_deliver.unwrap_or(0), &asked.max_deliver.unwrap_or(0));
+        differs("backoff", &self.backoff, &asked.backoff);
+        if self.prefix != asked.prefix {
+            // A prefix is of keys, which no error tells.
+            differences.push("it hands out what is under another prefix".to_owned());
+        }
+        let differences = differences.join(", ");
+        (!differences.is_empty())
+            .then(|| format!("the durable is there otherwise: {differences}; ask for that, or `update` it"))
+    }
+
     pub(crate) fn problems(&self) -> Vec<String> {
         let waits = Duration::from_millis(100)..=Duration::from_hours(24);
         let mut problems = Vec::new();
@@ -249,5 +272,20 @@ mod tests {
         assert_eq!([1, 2, 3, 4, 99].map(|attempt| waits.wait_of(attempt)), [2, 1, 5, 5, 5].map(|n| second * n));
         assert_eq!(waits.shortest_wait(), second);
         assert_eq!(DurableSettings::new().wait_of(7), ACK_WAIT);
+    }
+
+    #[test]
+    fn what_is_otherwise_is_named_but_no_key() {
+        let there = DurableSettings::new().max_deliver(3);
+        assert_eq!(there.unlike(&there.clone().start(Start::Latest)), None);
+        let mut asked = DurableSettings::new().in_flight(4).ack_wait(Duration::from_secs(5));
+        asked.prefix = Some("secret".to_owned());
+        let said = there.unlike(&asked).unwrap();
+        for part in
+            ["`in_flight` is 1, not 4", "`ack_wait` is 30s, not 5s", "`max_deliver` is 3, not 0", "another prefix"]
+        {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(!said.contains("secret") && !said.contains("backoff"), "{said}");
     }
 }

@@ -91,10 +91,7 @@ impl Cursors for Nats {
                 Ok(_) => Ok(true),
                 Err(fault) if fault.code == config::EXISTS => {
                     let held = client.consumer(durable).await?.read(durable)?;
-                    if held.settings == settings.clone().start(held.settings.start.clone()) {
-                        return Ok(false);
-                    }
-                    let text = "the durable has other settings; ensure it with those, or `update` it";
+                    let Some(text) = held.settings.unlike(settings) else { return Ok(false) };
                     Err(Fault::new(ErrorKind::Conflict, Outcome::NotApplied, text).into())
                 }
                 Err(fault) => Err(fault.into()),
