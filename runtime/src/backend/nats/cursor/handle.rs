@@ -253,7 +253,8 @@ impl NatsDurable {
                 pull.asked = true;
                 continue;
             }
-            if left.is_zero() && !(pull.at_once && pull.asked) {
+            let is_answering = pull.at_once && pull.asked && !state.asked.is_empty();
+            if left.is_zero() && !is_answering {
                 return Poll::Ready(Ok(Step::Done(pulled)));
             }
             return Poll::Pending;
@@ -373,7 +374,10 @@ impl BoundDurable for NatsDurable {
             });
             match pulled.await? {
                 Step::Done(pulled) => return Ok(pulled),
-                Step::Doubted => self.settle_doubted().await?,
+                Step::Doubted => {
+                    self.settle_doubted().await?;
+                    pull.asked = false;
+                }
                 Step::Nobody => {
                     self.look().await?;
                     tokio::time::sleep(REPEAT).await;
