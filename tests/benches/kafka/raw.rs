@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Header, Headers as _, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::util::Timeout;
@@ -104,9 +105,12 @@ impl Raw {
                 consumer.commit_consumer_state(CommitMode::Async).map_err(shown)?;
             }
         }
-        // What was handled last is committed, too.
+        // What was handled last is committed, too, where the client hasn't done so by itself.
         let done = tokio::task::spawn_blocking(move || consumer.commit_consumer_state(CommitMode::Sync));
-        done.await.map_err(shown)?.map_err(shown)
+        match done.await.map_err(shown)? {
+            Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => Ok(()),
+            done => done.map_err(shown),
+        }
     }
 }
 
