@@ -1,12 +1,13 @@
 //! Servers that misbehave.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tidings::SupervisePolicy;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::streams::{Row, row};
 use super::*;
 
 const INFO: &[u8] = b"INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"max_payload\":1048576,\"headers\":true}\r\n";
@@ -153,6 +154,50 @@ async fn what_nobody_asked_for_is_passed_over() {
     let early = tokio::time::timeout(3 * HEARTBEAT, subscription.receive()).await;
     assert!(early.is_err(), "{early:?}");
     assert_eq!(fake.accepted.load(Ordering::Relaxed), 2);
+}
+
+/// Its reply confirms it otherwise.
+#[tokio::test]
+async fn a_request_by_itself_asks_for_a_sign_of_life_when_its_reply_is_late() {
+    let pings = Arc::<AtomicUsize>::default();
+    let silent = Arc::<AtomicBool>::default();
+    let fake = Fake::start(INFO, {
+        let (pings, silent) = (pings.clone(), silent.clone());
+        move |line| {
+            let words: Vec<_> = line.split(' ').collect();
+            match *words {
+                ["PING"] => {
+                    pings.fetch_add(1, Ordering::Relaxed);
+                    Some(b"PONG\r\n".to_vec())
+                }
+                ["HPUB", _, reply, ..] if !silent.load(Ordering::Relaxed) => {
+                    Some(format!("MSG {reply} 1 22\r\n{{\"stream\":\"x\",\"seq\":7}}\r\n").into_bytes())
+                }
+                _ => Some(Vec::new()),
+            }
+        }
+    })
+    .await;
+    let rows = |limits: Limits| {
+        let namespace = Namespace::new("shop", "test").unwrap();
+        let nats = Nats::new(format!("nats://127.0.0.1:{}", fake.port)).unwrap();
+        Row::stream(&Broker::new(nats, Config::new(namespace).limits(limits)).unwrap()).unwrap()
+    };
+    let calm = rows(Limits::default().heartbeat(DEADLINE));
+    let append = async |n| within("an append returns", calm.append(&1, &row(n))).await.unwrap();
+    append(0).await;
+    let to_connect = pings.load(Ordering::Relaxed);
+    for n in 1..4 {
+        append(n).await;
+    }
+    assert_eq!(pings.load(Ordering::Relaxed), to_connect);
+
+    silent.store(true, Ordering::Relaxed);
+    let limits = Limits::default().heartbeat(HEARTBEAT).timeout(5 * HEARTBEAT);
+    let failed = within("an append ends", rows(limits).append(&1, &row(1))).await.unwrap_err();
+    assert_eq!((failed.kind(), failed.outcome()), (ErrorKind::Timeout, Outcome::Unknown), "{failed:?}");
+    assert!(pings.load(Ordering::Relaxed) > 2 * to_connect, "it was asked for a sign of life");
+    assert_eq!(fake.accepted.load(Ordering::Relaxed), 2, "which it gave, so the connection stayed");
 }
 
 /// Case I14.

@@ -20,7 +20,7 @@ const ALL: usize = 4_096;
 
 #[stream_spec(name = "nats.rows", version = 1, key = u64)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Row {
+pub(super) struct Row {
     n: u64,
     #[serde(default)]
     filler: String,
@@ -32,7 +32,7 @@ type Rows = Stream<Row, Nats>;
 const NAME: &str = "shop_test_stream_nats_rows_v1";
 const ADDRESS: &str = "shop.test.stream.nats.rows.v1";
 
-fn row(n: u64) -> Row {
+pub(super) fn row(n: u64) -> Row {
     Row { n, filler: String::new() }
 }
 

@@ -52,6 +52,8 @@ pub struct NatsDurable {
 struct State {
     /// What was asked for and may still come.
     asked: Vec<Asked>,
+    /// Where a request was answered that is over, for the next one.
+    spare: Option<Listening>,
     /// What came and wasn't taken, with the time at which it did.
     came: VecDeque<(Stored, Ticket, Instant)>,
     /// What came and was settled already, if the durable is the same still.
@@ -73,6 +75,13 @@ enum Answer {
     Some,
     /// Nobody takes requests for the durable at the moment, if ever.
     Nobody,
+}
+
+impl State {
+    /// A request is over.
+    fn end(&mut self, index: usize) {
+        self.spare = Some(self.asked.remove(index).replies);
+    }
 }
 
 impl NatsDurable {
@@ -101,7 +110,7 @@ impl NatsDurable {
     }
 
     /// Asks for so many, to be handed out within the time.
-    fn ask(&self, batch: usize, wait: Duration) -> Result<Asked, Fault> {
+    fn ask(&self, spare: Option<Listening>, batch: usize, wait: Duration) -> Result<Asked, Fault> {
         let (expires, at_once) = if wait < AT_ONCE { (AT_ONCE, true) } else { (wait, false) };
         let beats = expires >= HEARTBEAT * 3;
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -111,8 +120,11 @@ impl NatsDurable {
             "no_wait": at_once,
             "idle_heartbeat": if beats { nanos(HEARTBEAT) } else { 0 },
         });
-        // The server forgets a request to which nobody listens, so each has its own place to be answered at.
-        let mut replies = self.pipeline.listen()?;
+        // The server forgets a request to which nobody listens, so each has a place of its own to be answered at.
+        let mut replies = match spare.filter(Listening::is_open) {
+            Some(replies) => replies,
+            None => self.pipeline.listen()?,
+        };
         replies.send(&self.next, body.to_string().as_bytes())?;
         let heard_by = Instant::now() + if beats { HEARTBEAT * 3 } else { expires + self.host.limits().timeout };
         Ok(Asked { replies, left: batch, heard_by, beats })
@@ -144,15 +156,17 @@ impl NatsDurable {
             }
             match message.status() {
                 Some((100, _)) => continue,
+                // It may be about one that was answered here before.
+                Some(_) if !one.replies.is_of_last(&message) => continue,
                 Some((status, words)) => {
                     let is_over = over(status, words);
-                    state.asked.remove(index);
+                    state.end(index);
                     return Poll::Ready(is_over);
                 }
                 None => one.left = one.left.saturating_sub(1),
             }
             if one.left == 0 {
-                state.asked.remove(index);
+                state.end(index);
             }
             let Some(given) = place(&message.reply) else { return Poll::Ready(Err(Fault::malformed())) };
             let was_settled = self.settled.has(given.sequence, given.stored);
@@ -249,7 +263,8 @@ impl NatsDurable {
             let left = pull.until.saturating_duration_since(now);
             let coming: usize = state.asked.iter().map(|one| one.left).sum();
             if coming < pull.max.div_ceil(2) && (!left.is_zero() || pull.at_once && !pull.asked) {
-                state.asked.push(self.ask(pull.max - coming, left)?);
+                let asked = self.ask(state.spare.take(), pull.max - coming, left)?;
+                state.asked.push(asked);
                 pull.asked = true;
                 continue;
             }

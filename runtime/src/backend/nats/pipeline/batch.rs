@@ -232,9 +232,19 @@ impl Pending {
         self.places.len()
     }
 
-    /// Appends the question whose answer confirms the batch. What the server wouldn't take is left out: it closes the
-    /// connection for it.
-    pub(super) fn seal(&mut self, most: usize) {
+    /// Whether it is one request, whose reply confirms it, and which the server takes.
+    pub(super) fn is_request(&self, most: usize) -> bool {
+        matches!(&*self.places, [Place { token: Some(_), subject, size, .. }] if !subject.is_empty() && *size <= most)
+    }
+
+    /// Whether it is the request of this token.
+    pub(super) fn is_of(&self, token: u64) -> bool {
+        self.places.last().is_some_and(|place| place.token == Some(token))
+    }
+
+    /// Appends the question whose answer confirms the batch, unless it is confirmed otherwise. What the server wouldn't
+    /// take is left out: it closes the connection for it.
+    pub(super) fn seal(&mut self, most: usize, asks: bool) {
         let large = |place: &Place| place.size > most;
         if self.places.iter().any(large) {
             let mut kept = Vec::with_capacity(self.bytes.len());
@@ -253,7 +263,9 @@ impl Pending {
             }
             self.bytes = kept;
         }
-        self.bytes.extend_from_slice(wire::PING);
+        if asks {
+            self.bytes.extend_from_slice(wire::PING);
+        }
         self.each_token(Requests::launched);
     }
 

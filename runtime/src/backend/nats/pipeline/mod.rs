@@ -1,5 +1,6 @@
 //! Messages that many callers have waiting at once go out as one write, with one question for a sign of life behind
-//! them, whose answer confirms that the server took them. Requests go the same way, and each gets its own replies.
+//! them, whose answer confirms that the server took them. Requests go the same way, and each gets its own replies; one
+//! by itself is confirmed by its reply, and asks when that is late.
 
 mod batch;
 mod request;

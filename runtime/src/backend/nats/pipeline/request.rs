@@ -66,18 +66,21 @@ impl Requests {
         }
     }
 
-    pub(super) fn receive(&mut self, message: Message) {
+    /// Hands a message to who waits for it, and returns the token.
+    pub(super) fn receive(&mut self, message: Message) -> Option<u64> {
         let token = if message.sid == SHARED_SID {
             let token = message.subject.rsplit(|byte| *byte == b'.').next();
             token.and_then(|token| std::str::from_utf8(token).ok()?.parse().ok())
         } else {
             message.sid.checked_sub(SHARED_SID)
         };
-        let Some(waiting) = token.and_then(|token: u64| self.waiting.get_mut(&token)) else { return };
-        waiting.replies.push_back(message);
-        if let Some(waker) = waiting.waker.take() {
-            waker.wake();
+        if let Some(waiting) = token.and_then(|token: u64| self.waiting.get_mut(&token)) {
+            waiting.replies.push_back(message);
+            if let Some(waker) = waiting.waker.take() {
+                waker.wake();
+            }
         }
+        token
     }
 
     pub(super) fn fail(&mut self, token: u64, fault: &Fault) {

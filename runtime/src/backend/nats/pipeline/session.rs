@@ -163,6 +163,8 @@ struct Session<'a> {
 struct Flight {
     pending: Pending,
     deadline: Instant,
+    /// Whether the server is asked for a sign of life behind it. A request by itself has its reply.
+    asks: bool,
 }
 
 impl<'a> Session<'a> {
@@ -209,7 +211,7 @@ impl<'a> Session<'a> {
             if !self.is_late(cx) {
                 return Poll::Pending;
             }
-            if !self.flights.is_empty() {
+            if self.flights.iter().any(|flight| flight.asks) {
                 return Poll::Ready(End::TimedOut);
             }
             // Someone waits for a reply, and nothing was heard for a while.
@@ -242,10 +244,12 @@ impl<'a> Session<'a> {
     fn launch(&mut self, mut pending: Pending, deadline: Instant) {
         self.last = pending.count();
         // One that says nothing of it is asked.
-        pending.seal(Some(self.link.info.max_payload).filter(|most| *most > 0).unwrap_or(usize::MAX));
+        let most = Some(self.link.info.max_payload).filter(|most| *most > 0).unwrap_or(usize::MAX);
+        let asks = !self.flights.is_empty() || !pending.is_request(most);
+        pending.seal(most, asks);
         pending.fail(Fault::task_ended().sent());
         self.writing = Some(0);
-        self.flights.push_back(Flight { pending, deadline });
+        self.flights.push_back(Flight { pending, deadline, asks });
     }
 
     fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
@@ -282,13 +286,18 @@ impl<'a> Session<'a> {
 
     fn receive(&mut self, op: Op) -> Result<(), Fault> {
         match op {
-            Op::Message(message) => lock(&self.shared.requests).receive(message),
+            Op::Message(message) => {
+                let token = lock(&self.shared.requests).receive(message);
+                let is_answer =
+                    |flight: &Flight| !flight.asks && token.is_some_and(|token| flight.pending.is_of(token));
+                if self.written() > 0 && self.flights.front().is_some_and(is_answer) {
+                    self.confirm(1);
+                }
+            }
             Op::Pong => {
-                // Not before its own question was written.
-                let asked = self.flights.len() > usize::from(self.writing.is_some());
-                let Some(flight) = self.flights.pop_front().filter(|_| asked) else { return Err(Fault::malformed()) };
-                let bytes = flight.pending.confirm();
-                lock(&self.shared.queue).recycle(bytes);
+                // It confirms what was sent before, too, and doesn't come before its own question was written.
+                let asked = self.flights.iter().take(self.written()).position(|flight| flight.asks);
+                self.confirm(asked.ok_or_else(Fault::malformed)? + 1);
             }
             Op::Ping => {
                 if self.answers.0.len() > MOST_UNWRITTEN_BYTES {
@@ -315,12 +324,27 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// When the first confirmation is late; without one, when a sign of life is due for those who wait for replies.
-    fn deadline(&self) -> Option<Instant> {
-        match self.flights.front() {
-            Some(flight) => Some(flight.deadline),
-            None => lock(&self.shared.requests).any_sent().then(|| self.heard + self.heartbeat),
+    /// How many flights were written whole.
+    fn written(&self) -> usize {
+        self.flights.len() - usize::from(self.writing.is_some())
+    }
+
+    /// The server has taken the first of them.
+    fn confirm(&mut self, count: usize) {
+        for flight in self.flights.drain(..count) {
+            let bytes = flight.pending.confirm();
+            lock(&self.shared.queue).recycle(bytes);
         }
+    }
+
+    /// When the first answer is late that was asked for; without one, when a sign of life is due for those who wait for
+    /// replies.
+    fn deadline(&self) -> Option<Instant> {
+        if let Some(flight) = self.flights.iter().find(|flight| flight.asks) {
+            return Some(flight.deadline);
+        }
+        let waits = !self.flights.is_empty() || lock(&self.shared.requests).any_sent();
+        waits.then(|| self.heard + self.heartbeat)
     }
 
     fn is_late(&mut self, cx: &mut Context<'_>) -> bool {
@@ -345,7 +369,7 @@ impl<'a> Session<'a> {
     fn end(mut self, end: &End) {
         let now = Instant::now();
         if self.writing == Some(0)
-            && let Some(Flight { mut pending, deadline }) = self.flights.pop_back()
+            && let Some(Flight { mut pending, deadline, .. }) = self.flights.pop_back()
         {
             let unsent = match end {
                 End::Closed => Some(Fault::closed(Outcome::NotApplied)),
@@ -357,7 +381,7 @@ impl<'a> Session<'a> {
                 None => lock(&self.shared.queue).put_back(pending),
             }
         }
-        for Flight { pending, deadline } in &mut self.flights {
+        for Flight { pending, deadline, .. } in &mut self.flights {
             pending.fail(match end {
                 End::Closed => Fault::closed(Outcome::Unknown),
                 End::Broken(fault) => fault.sent(),
