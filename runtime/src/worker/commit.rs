@@ -1,12 +1,15 @@
 //! The worker over a commit group.
 
+mod settle;
+
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::progress::Progress;
 use super::queue::Queue;
@@ -20,14 +23,12 @@ use crate::capability::{BackendError, CommitGroups, Fetched, GroupMember, Stored
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, HandlerError, Operation};
-use crate::stream::{CommitGroup, Delivery, MemberSettings, Position, Stream};
+use crate::stream::{CommitGroup, Delivery, MemberSettings, Stream};
 use crate::telemetry;
 use crate::topic::{Backoff, Ended, Ends, Interruption, Stop};
 
 /// A read waits at most so long, since one without end couldn't be told from one that hangs.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// A commit comes so long after the one before, since each costs the servers a write.
-const COMMIT_EVERY: Duration = Duration::from_millis(50);
 /// How long it waits for handlers that are dropped.
 const GIVE_UP: Duration = Duration::from_secs(1);
 /// How long a member may take to leave once everything is done.
@@ -106,7 +107,8 @@ where
         let _cancelled = CancelledWhenDropped(queue.clone());
         let progress = Mutex::default();
         let average = Mutex::new(FIRST_AVERAGE);
-        let run = Run { settings: member, average, progress, worker: self, stream, queue };
+        let looks = Notify::new();
+        let run = Run { settings: member, average, looks, progress, worker: self, stream, queue };
         // In a box: what a backend does for it would make the caller's future large.
         Box::pin(run.supervise()).await
     }
@@ -118,6 +120,8 @@ struct Run<T: StreamSpec, B: CommitGroups, S> {
     queue: Arc<Queue>,
     settings: MemberSettings,
     progress: Mutex<Progress>,
+    /// Told when what can be committed or handed over is to be looked at.
+    looks: Notify,
     /// Bytes of a record, of late.
     average: Mutex<usize>,
 }
@@ -312,6 +316,7 @@ where
                 };
                 self.queue.forget_rest(&partitions, &begun);
                 self.hand_over(member);
+                self.looks.notify_one();
             }
             Fetched::Revoked(partitions) => {
                 telemetry::revoked(declaration, system, &partitions);
@@ -327,12 +332,19 @@ where
 
     fn push(&self, member: &B::Member, records: Vec<Stored>) {
         measured(&self.average, &records);
-        let held_up = {
+        let most = self.worker.settings.uncommitted;
+        let much = {
             let mut progress = lock(&self.progress);
             let new = records.into_iter().filter(|stored| !progress.give(stored.position)).collect();
             self.queue.push(new, false);
-            progress.hold_up(self.worker.settings.uncommitted, |first| self.queue.is_handled(first))
+            progress.has_much(most)
         };
+        if much {
+            // What is handled and isn't noted holds nothing up.
+            self.note();
+            self.looks.notify_one();
+        }
+        let held_up = lock(&self.progress).hold_up(most);
         // What is behind a delivery that failed waits with it: nobody else has the partition.
         drop(self.queue.take_refused());
         for position in held_up {
@@ -375,87 +387,6 @@ where
             member.pause(&paused, false);
         }
         Ok(self.worker.room(&self.queue, &self.average, self.stream.broker().limits().read_records))
-    }
-
-    /// Commits what was handled, all that there is each time, until the handlers have ended.
-    async fn settle(&self, member: &B::Member) -> Result<(), Error> {
-        // At first there is what couldn't be committed before.
-        let (mut more, mut ended) = (true, false);
-        let mut not_before = Instant::now();
-        while more || !ended {
-            if !more {
-                let positions = self.queue.to_settle(usize::MAX).await;
-                (more, ended) = (!positions.is_empty(), positions.is_empty());
-                self.handled(&positions);
-                continue;
-            }
-            more = false;
-            let waits = (!ended).then_some(not_before);
-            let mut committing = pin!(async move {
-                if let Some(until) = waits {
-                    sleep_until(until).await;
-                }
-                self.commit(member).await
-            });
-            // What is handled meanwhile is noted at once: it mustn't seem to hold its partition up.
-            loop {
-                let mut handled = pin!(self.queue.to_settle(usize::MAX));
-                let next = poll_fn(|cx| {
-                    if let Poll::Ready(committed) = committing.as_mut().poll(cx) {
-                        return Poll::Ready(Err(committed));
-                    }
-                    if ended { Poll::Pending } else { handled.as_mut().poll(cx).map(Ok) }
-                });
-                match next.await {
-                    Err(committed) => break committed?,
-                    Ok(positions) if positions.is_empty() => ended = true,
-                    Ok(positions) => {
-                        more = true;
-                        self.handled(&positions);
-                    }
-                }
-            }
-            not_before = Instant::now() + COMMIT_EVERY;
-        }
-        Ok(())
-    }
-
-    /// Notes what was handled.
-    fn handled(&self, positions: &[Position]) {
-        // What is known here needs no second look.
-        self.queue.settled();
-        lock(&self.progress).handled(positions);
-    }
-
-    async fn commit(&self, member: &B::Member) -> Result<(), Error> {
-        let positions = lock(&self.progress).to_commit();
-        if !positions.is_empty() {
-            // What isn't this member's any longer is told by the member.
-            let others = self.operate(member.commit(&positions)).await?;
-            let mut committed = positions;
-            for partition in others {
-                committed.remove(partition);
-            }
-            let free = {
-                let mut progress = lock(&self.progress);
-                progress.committed(&committed);
-                progress.let_go(self.worker.settings.uncommitted)
-            };
-            if !free.is_empty() {
-                member.pause(&free, false);
-            }
-        }
-        self.hand_over(member);
-        Ok(())
-    }
-
-    /// Hands over the partitions that are to move, once nothing of them is to be handled here any more.
-    fn hand_over(&self, member: &B::Member) {
-        let busy = self.queue.busy();
-        let ready = lock(&self.progress).to_hand_over(|partition| busy.contains(&partition));
-        if !ready.is_empty() {
-            member.hand_over(&ready);
-        }
     }
 
     /// Lets what is under way finish and be committed within the budget, and leaves.

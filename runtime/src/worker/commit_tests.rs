@@ -236,3 +236,86 @@ async fn what_fails_of_a_stream_that_was_made_anew_holds_nothing_up() {
         }
     }
 }
+
+/// A worker of 1,000 records of each of two partitions, one a millisecond, whose commits are counted by what they change.
+struct Busy {
+    stream: Stream<Order, Memory>,
+    group: CommitGroup<Order, Memory>,
+    stop: Stop,
+    working: tokio::task::JoinHandle<Result<Ended, crate::Error>>,
+}
+
+async fn busy() -> Busy {
+    let (stream, group) = start(2).await;
+    append(&stream, 0..2_000).await;
+    let stop = Stop::new();
+    let worker = group.worker().concurrency(1).until(&stop).with(());
+    let working = tokio::spawn(worker.run(async |_, ()| {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Ok(())
+    }));
+    Busy { stream, group, stop, working }
+}
+
+async fn left(group: &CommitGroup<Order, Memory>) -> u64 {
+    group.lag().await.unwrap().iter().map(|lag| lag.records).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_of_work_makes_some_twenty_commits() {
+    let Busy { group, stop, working, .. } = busy().await;
+    let before = left(&group).await;
+    let (mut last, mut commits) = (before, 0);
+    for _ in 0..1_000 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let now = left(&group).await;
+        commits += u32::from(now != last);
+        last = now;
+    }
+    assert!(before - last > 400, "{before} of {last} are left");
+    assert!((15..=21).contains(&commits), "{commits} commits");
+    stop.stop();
+    assert_eq!(working.await.unwrap().unwrap(), Ended::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_a_stop_nor_what_moves_waits_for_a_turn_to_commit() {
+    for millis in [100, 110, 120, 130, 140] {
+        let Busy { stream, group, stop, working } = busy().await;
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        let joins = tokio::time::Instant::now();
+        let second = group.join(MemberSettings::new()).await.unwrap();
+        second.read(1, Duration::from_secs(10)).await.unwrap();
+        let moved = joins.elapsed();
+        // A worker without room looks for news after 20 ms.
+        assert!(moved < Duration::from_millis(25), "it moved after {moved:?}");
+        second.leave().await;
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        let stops = tokio::time::Instant::now();
+        stop.stop();
+        assert_eq!(working.await.unwrap().unwrap(), Ended::Stopped);
+        let stopped = stops.elapsed();
+        assert!(stopped < Duration::from_millis(15), "it stopped after {stopped:?}");
+        assert!(stream.delete().await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_moves_once_the_last_of_it_has_failed() {
+    let (stream, group) = start(2).await;
+    append(&stream, 0..20).await;
+    let stop = Stop::new();
+    let worker = group.worker().concurrency(20).drain(Duration::from_secs(30)).until(&stop).with(());
+    let working = tokio::spawn(worker.run(async |_, ()| {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Err("no".into())
+    }));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let joins = tokio::time::Instant::now();
+    let second = group.join(MemberSettings::new()).await.unwrap();
+    assert!(!second.read(100, Duration::from_mins(1)).await.unwrap().is_empty());
+    let moved = joins.elapsed();
+    assert!(moved < Duration::from_millis(950), "it moved after {moved:?}");
+    stop.stop();
+    assert_eq!(working.await.unwrap().unwrap(), Ended::Stopped);
+}

@@ -71,6 +71,20 @@ impl Progress {
         done.filter_map(|part| part.done).collect()
     }
 
+    /// Whether something can be committed and isn't.
+    pub(super) fn can_commit(&self) -> bool {
+        self.parts.values().any(|part| part.done > part.committed)
+    }
+
+    /// What was to be committed of these partitions never will be: they are another's.
+    pub(super) fn refused(&mut self, partitions: &[u32]) {
+        for partition in partitions {
+            if let Some(part) = self.parts.get_mut(partition) {
+                part.done = None;
+            }
+        }
+    }
+
     pub(super) fn committed(&mut self, positions: &Positions) {
         for position in positions.iter() {
             if let Some(part) = self.parts.get_mut(&position.partition()) {
@@ -89,6 +103,16 @@ impl Progress {
         for partition in partitions {
             self.parts.entry(*partition).or_default().moving = true;
         }
+    }
+
+    /// Whether a partition is to move.
+    pub(super) fn is_moving(&self) -> bool {
+        self.parts.values().any(|part| part.moving)
+    }
+
+    /// Whether a partition is to move of which something can be committed.
+    pub(super) fn hurries(&self) -> bool {
+        self.parts.values().any(|part| part.moving && part.done > part.committed)
     }
 
     /// Up to where something of these partitions was handled, whatever before it wasn't.
@@ -131,18 +155,20 @@ impl Progress {
         }
     }
 
-    /// The partitions of which too much isn't committed and that aren't held up yet, each with what holds it up: not what
-    /// is handled and will be noted.
-    pub(super) fn hold_up(&mut self, most: usize, is_handled: impl Fn(Position) -> bool) -> Vec<Position> {
+    /// Whether too much of a partition that isn't held up yet wasn't noted as handled.
+    pub(super) fn has_much(&self, most: usize) -> bool {
+        self.parts.values().any(|part| part.is_much(most))
+    }
+
+    /// The partitions of which too much isn't committed and that aren't held up yet, each with what holds it up.
+    pub(super) fn hold_up(&mut self, most: usize) -> Vec<Position> {
         let mut held_up = Vec::new();
         for (partition, part) in &mut self.parts {
-            if part.given.len() < most || part.moving || part.held_up {
-                continue;
-            }
-            let first = part.given.front().map(|given| Position::new(*partition, given.offset));
-            if let Some(first) = first.filter(|first| !is_handled(*first)) {
+            if part.is_much(most)
+                && let Some(first) = part.given.front()
+            {
+                held_up.push(Position::new(*partition, first.offset));
                 part.held_up = true;
-                held_up.push(first);
             }
         }
         held_up
@@ -167,6 +193,10 @@ impl Progress {
 }
 
 impl Part {
+    fn is_much(&self, most: usize) -> bool {
+        self.given.len() >= most && !self.moving && !self.held_up
+    }
+
     fn advance(&mut self, partition: u32) {
         while let Some(given) = self.given.pop_front_if(|given| given.done) {
             self.done = Some(Position::new(partition, given.offset));
@@ -260,9 +290,10 @@ mod tests {
     #[test]
     fn too_much_that_is_not_committed_holds_a_partition_up_until_half_is() {
         let mut progress = given(1..=4);
-        assert!(progress.hold_up(4, |first| first == at(1)).is_empty());
-        assert_eq!(progress.hold_up(4, |_| false), [at(1)]);
-        assert!(progress.hold_up(4, |_| false).is_empty());
+        assert!(!progress.has_much(5) && progress.hold_up(5).is_empty());
+        assert!(progress.has_much(4));
+        assert_eq!(progress.hold_up(4), [at(1)]);
+        assert!(!progress.has_much(4) && progress.hold_up(4).is_empty());
         progress.handled(&[at(1)]);
         assert!(progress.let_go(4).is_empty());
         progress.handled(&[at(2)]);

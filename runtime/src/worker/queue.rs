@@ -495,11 +495,6 @@ impl Queue {
         state.under_way.iter().flatten().chain(handled).copied().collect()
     }
 
-    /// Whether something is handled and wasn't taken to be settled.
-    pub(super) fn is_handled(&self, position: Position) -> bool {
-        lock(&self.state).done.contains(&position)
-    }
-
     /// What is under way.
     pub(super) fn under_way(&self) -> Vec<Position> {
         lock(&self.state).under_way.iter().flatten().copied().collect()
