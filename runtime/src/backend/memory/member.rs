@@ -56,8 +56,8 @@ impl CommitGroups for Memory {
         settings: &MemberSettings,
     ) -> Result<MemoryMember, BackendError> {
         let id = client.memory.members.fetch_add(1, Ordering::Relaxed);
-        client.with_group(group, |group, _| group.join(id, settings)).await?;
-        let log = client.log(group.stream())?.clone();
+        let log = client.reach(group.stream()).await?.clone();
+        log.with(|state| state.commit_group(group.name())?.0.join(id, settings))?;
         log.changed.notify_waiters();
         lock(&client.joined).insert(id, (log.clone(), group.name().clone()));
         let client = client.clone();
