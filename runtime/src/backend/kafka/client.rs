@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use super::fault::{Fault, code_of};
 use super::groups::{Desks, Members};
-use super::log::Readers;
+use super::log::{Readers, Recent};
 use super::settings::Settings;
 use super::unit::Units;
 use crate::broker::lock;
@@ -54,6 +54,7 @@ pub(super) struct Clients {
     sending: tokio::sync::Mutex<()>,
     calls: Arc<Semaphore>,
     pub(super) readers: Readers,
+    pub(super) recent: Recent,
     pub(super) desks: Desks,
     pub(super) members: Members,
     pub(super) units: Units,
@@ -63,6 +64,7 @@ impl Clients {
     pub(super) fn new(host: Host, settings: Arc<Settings>) -> Arc<Self> {
         Arc::new(Self {
             readers: Readers::new(host.limits().subscriptions),
+            recent: Recent::default(),
             desks: Desks::default(),
             members: Members::default(),
             units: Units::default(),

@@ -40,6 +40,11 @@ impl Fault {
         Self::new(ErrorKind::Absent, Outcome::NotApplied, "the stream isn't there; `ensure` creates it")
     }
 
+    /// The stream was made of late, and the server that was asked doesn't know it.
+    pub(super) fn unheard() -> Self {
+        Self::unreachable("the server that was asked hasn't heard of the stream yet")
+    }
+
     pub(super) fn unsupported(text: impl Into<Arc<str>>) -> Self {
         Self::new(ErrorKind::Unsupported, Outcome::NotApplied, text)
     }

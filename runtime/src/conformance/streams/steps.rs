@@ -226,6 +226,13 @@ where
     deliveries.iter().map(Delivery::position).collect()
 }
 
+/// Uses the task's budget up, so that what counts against it ends its first step where it does.
+pub(in crate::conformance) async fn spend() {
+    while tokio::task::coop::has_budget_remaining() {
+        tokio::task::coop::consume_budget().await;
+    }
+}
+
 /// Begins something and gives it up after so many steps. Says whether it was done by then.
 pub(in crate::conformance) async fn give_up<F: Future>(begun: F, steps: u64) -> Option<F::Output> {
     let mut begun = pin!(begun);

@@ -116,3 +116,34 @@ async fn appends_and_a_group_go_on_with_the_next_leader_4_0() {
 async fn appends_and_a_group_go_on_with_the_next_leader_4_4() {
     appends_and_a_group_go_on_with_the_next_leader(KafkaKind::Kafka44).await;
 }
+
+/// One server after the other hears of what is made and removed, and any of them may be asked next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_just_made_is_there_for_whoever_asks_next() {
+    let cluster = KafkaCluster::start(KafkaKind::Kafka44, KafkaOptions::default()).await;
+    let addresses = cluster.addresses();
+    let mut servers: Vec<&str> = addresses.split(',').collect();
+    for round in 0..10 {
+        servers.rotate_left(1);
+        let kafka = backend::Kafka::new(format!("kafka://{}", servers.join(","))).expect("the URL is good");
+        let namespace = Namespace::new("shop", format!("fresh{round}")).expect("the names are good");
+        let broker = Broker::new(kafka, Config::new(namespace)).expect("the settings are good");
+        let turns = Turn::stream(&broker).expect("it is bound once");
+        let group = turns.commit_group("readers").expect("the name is good");
+        let settings = StreamSettings::new().partitions(3).replicas(1 + round % 3);
+        for time in 0..2 {
+            turns.ensure(settings.clone()).await.expect("the stream is made");
+            assert!(group.ensure(Start::Earliest).await.expect("the stream is there"), "round {round}, {time}");
+            turns.append(&1, &Turn { n: 1 }).await.expect("the stream is there");
+            let read = turns.read(Start::Earliest, 10, Duration::ZERO).await.expect("the stream is there");
+            assert_eq!(read.len(), 1, "round {round}, {time}");
+            let member = group.join(MemberSettings::new()).await.expect("the group is there");
+            let read = member.read(10, Duration::from_secs(20)).await.expect("it is a member");
+            member.commit(read.iter().map(tidings::Delivery::position)).await.expect("it is the member's");
+            member.leave().await;
+            within("what was left is no member", async { while group.delete().await.is_err() {} }).await;
+            assert!(turns.delete().await.expect("the stream is there"), "round {round}, {time}");
+        }
+        broker.close(Duration::from_secs(20)).await.expect("everything ends");
+    }
+}

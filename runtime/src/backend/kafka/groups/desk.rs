@@ -163,7 +163,7 @@ fn serve(clients: &Arc<Clients>, group: &str, topic: &str, jobs: &Receiver<Job>)
             None => Desk::new(clients, group, topic, until, sent),
         };
         let found = opened.and_then(|mut open| {
-            let counted = open.ask(|desk, most| count(&desk.consumer, &desk.topic, most));
+            let counted = open.ask(|desk, most| count(&desk.clients, &desk.consumer, &desk.topic, most));
             open.partitions = counted.as_ref().copied().unwrap_or_default();
             let open = desk.insert(open);
             counted.map(|_| &*open)
@@ -324,8 +324,20 @@ pub(super) fn hear(consumer: &BaseConsumer<Listener>, most: Duration) -> Result<
     faults.find(|fault| fault.kind == ErrorKind::Forbidden).map_or(Ok(()), Err)
 }
 
-/// How many partitions a topic has.
-pub(super) fn count(consumer: &BaseConsumer<Listener>, topic: &str, most: Duration) -> Result<u32, Fault> {
+/// How many partitions a topic has. Where one that was made of late isn't there, it is worth to ask again.
+pub(super) fn count(
+    clients: &Clients,
+    consumer: &BaseConsumer<Listener>,
+    topic: &str,
+    most: Duration,
+) -> Result<u32, Fault> {
+    counted(consumer, topic, most).map_err(|fault| {
+        let unheard = fault.kind == ErrorKind::Absent && clients.recent.is_made(topic);
+        if unheard { Fault::unheard() } else { fault }
+    })
+}
+
+fn counted(consumer: &BaseConsumer<Listener>, topic: &str, most: Duration) -> Result<u32, Fault> {
     let metadata = consumer.fetch_metadata(Some(topic), most).map_err(|error| Fault::of(&error))?;
     let found = metadata.topics().iter().find(|found| found.name() == topic).ok_or_else(Fault::absent)?;
     if let Some(error) = found.error() {

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub(in super::super) struct Shared {
     pub(super) changed: Notify,
     /// The thread, which sleeps while there is nothing to do.
     pub(super) thread: OnceLock<Thread>,
+    /// Whether somebody waits for the thread, which has to look between two records then.
+    pub(super) urgent: AtomicBool,
     /// Whether the thread has ended.
     pub(super) gone: watch::Sender<bool>,
 }
@@ -56,8 +59,14 @@ impl KafkaMember {
     ) -> Result<Self, BackendError> {
         let id = clients.members.next();
         let (gone, _) = watch::channel(false);
-        let shared =
-            Arc::new(Shared { id, held: Mutex::default(), changed: Notify::new(), thread: OnceLock::new(), gone });
+        let shared = Arc::new(Shared {
+            id,
+            held: Mutex::default(),
+            changed: Notify::new(),
+            thread: OnceLock::new(),
+            urgent: AtomicBool::new(false),
+            gone,
+        });
         let member = Self { clients: clients.clone(), shared: shared.clone() };
         let poller = Poller {
             clients: clients.clone(),
@@ -87,6 +96,12 @@ impl KafkaMember {
 }
 
 impl Shared {
+    /// Has the thread look at what there is to do, also where it is taking records.
+    pub(super) fn hurry(&self) {
+        self.urgent.store(true, Ordering::Release);
+        self.wake();
+    }
+
     /// Has the thread look at what there is to do.
     pub(super) fn wake(&self) {
         if let Some(thread) = self.thread.get() {
@@ -98,7 +113,7 @@ impl Shared {
     pub(in super::super) async fn ticket(&self, positions: Positions) -> Result<Ticket, BackendError> {
         let (reply, answer) = oneshot::channel();
         lock(&self.held).ask_unit(AskedUnit { positions, reply })?;
-        self.wake();
+        self.hurry();
         answer.await.unwrap_or_else(|_| Err(left()))
     }
 
@@ -146,6 +161,8 @@ impl Drop for Ticket {
 
 impl GroupMember for KafkaMember {
     async fn next(&self, max: usize, wait: Duration) -> Result<Fetched, BackendError> {
+        // Before anything is taken: where this is dropped nothing is lost.
+        tokio::task::coop::consume_budget().await;
         let until = Instant::now().checked_add(wait);
         loop {
             let changed = self.shared.changed.notified();
@@ -159,7 +176,6 @@ impl GroupMember for KafkaMember {
                 self.shared.wake();
             }
             if let Some(taken) = taken {
-                tokio::task::coop::consume_budget().await;
                 return taken;
             }
             match until {
@@ -178,7 +194,7 @@ impl GroupMember for KafkaMember {
             Commit::Done(others) => return Ok(others),
             Commit::Asked(id, answer) => (id, answer),
         };
-        self.shared.wake();
+        self.shared.hurry();
         let waiting = async { answer.await.unwrap_or_else(|_| Err(left())) };
         let answered = self.clients.host.within(Outcome::Unknown, waiting).await;
         match answered {
@@ -199,7 +215,7 @@ impl GroupMember for KafkaMember {
     async fn rewind(&self) -> Result<(), BackendError> {
         let (reply, answer) = oneshot::channel();
         self.held().ask_rewind(reply)?;
-        self.shared.wake();
+        self.shared.hurry();
         let waiting = async { answer.await.unwrap_or_else(|_| Err(left())) };
         self.clients.host.within(Outcome::NotApplied, waiting).await
     }

@@ -84,6 +84,8 @@ struct Polling {
     /// When it is looked whether the stream is still there, and how often yet. Where the server decides who has which
     /// partition, a member only learns that it has none.
     look: (Instant, u32),
+    /// Whether it is looked for though the member has partitions.
+    doubts: bool,
 }
 
 enum Change {
@@ -148,6 +150,7 @@ impl Poller {
             committer: None,
             not_before: None,
             look: (Instant::now(), 0),
+            doubts: false,
         })
     }
 
@@ -183,7 +186,7 @@ impl Poller {
     }
 
     fn is_recorded(&self, consumer: &BaseConsumer<Listener>) -> Result<(), Fault> {
-        let count = desk::count(consumer, &self.state.topic, PIECE)?;
+        let count = desk::count(&self.clients, consumer, &self.state.topic, PIECE)?;
         let committed = desk::committed(consumer, &self.state.topic, 0..count, PIECE)?;
         if committed.iter().all(|(_, committed)| committed.is_none()) { Err(super::absent()) } else { Ok(()) }
     }
@@ -209,6 +212,7 @@ impl Polling {
     fn run(&mut self) {
         while !self.poller.is_over() && self.poller.held().is_member().is_ok() {
             self.filled.store(false, Ordering::Release);
+            self.poller.shared.urgent.store(false, Ordering::Release);
             self.listen();
             self.come_due();
             self.agree();
@@ -320,7 +324,7 @@ impl Polling {
     fn look(&mut self) {
         let (at, left) = self.look;
         let now = Instant::now();
-        if left > 0 && at <= now && self.poller.held().assigned().is_empty() {
+        if left > 0 && at <= now && (self.doubts || self.poller.held().assigned().is_empty()) {
             self.look = (now + LOOK, left - 1);
             self.is_there();
         }
@@ -328,9 +332,14 @@ impl Polling {
 
     /// Ends the member where its stream isn't there any more.
     fn is_there(&mut self) {
-        match desk::count(&self.consumer, &self.poller.state.topic, PIECE) {
+        match desk::count(&self.poller.clients, &self.consumer, &self.poller.state.topic, PIECE) {
             Err(fault) if fault.kind == ErrorKind::Absent => self.end(fault.kind, &fault.text),
-            _ => {}
+            // A server may not have heard of it yet.
+            Err(_) if self.poller.clients.recent.is_made(&self.poller.state.topic) => {
+                self.look = (Instant::now() + LOOK, LOOKS);
+                self.doubts = true;
+            }
+            _ => self.doubts = false,
         }
     }
 
@@ -402,7 +411,7 @@ impl Polling {
         if !partitions.is_empty() {
             begin = desk::committed(&self.consumer, &topic, partitions.iter().copied(), PIECE)?;
             if begin.iter().all(|(_, committed)| committed.is_none()) {
-                let count = desk::count(&self.consumer, &topic, PIECE)?;
+                let count = desk::count(&self.poller.clients, &self.consumer, &topic, PIECE)?;
                 let all = desk::committed(&self.consumer, &topic, 0..count, PIECE)?;
                 if all.iter().all(|(_, committed)| committed.is_none()) {
                     let text = "what was committed for the group is gone: it was removed, or it expired while the group had \
@@ -590,10 +599,12 @@ impl Polling {
     fn committer(&self) -> Result<SyncSender<TopicPartitionList>, Fault> {
         let (committer, lists) = sync_channel::<TopicPartitionList>(1);
         let (consumer, listener, wake) = (self.consumer.clone(), self.listener.clone(), waker(&self.filled));
+        let shared = self.poller.shared.clone();
         self.poller.clients.thread("kafka member's commits", move || {
             for list in lists {
                 let failed = consumer.commit(&list, CommitMode::Sync).err();
                 listener.tell(News::Committed(failed.map(|error| code_of(&error).unwrap_or(Code::Fail))));
+                shared.urgent.store(true, Ordering::Release);
                 wake();
             }
         })?;
@@ -683,7 +694,8 @@ impl Polling {
             let room = self.poller.held().room(*partition).min(TURN);
             full |= room == 0;
             let mut taken = Vec::new();
-            while taken.len() < room {
+            let urgent = || self.poller.shared.urgent.load(Ordering::Acquire);
+            while taken.len() < room && !urgent() {
                 match queue.poll(Duration::ZERO) {
                     Some(Ok(message)) => {
                         let offset = message.offset();
@@ -702,6 +714,7 @@ impl Polling {
                     None => break,
                 }
             }
+            more |= urgent();
             if taken.is_empty() {
                 continue;
             }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::super::client::{Clients, News, wait};
 use super::super::fault::Fault;
 use super::super::settings::millis;
-use super::{StreamState, by, partitions_of, state};
+use super::{AGAIN, StreamState, by, found, partitions_of, state};
 use crate::capability::{BackendError, StreamAddress};
 use crate::error::{ErrorKind, Outcome};
 use crate::stream::{Position, Positions, Start, Storage, StreamSettings};
@@ -26,8 +26,6 @@ const SEGMENT: &str = "segment.ms";
 const TIMESTAMPS: &str = "message.timestamp.type";
 /// As Kafka has it where nothing else is said.
 const LONGEST_SEGMENT: Duration = Duration::from_hours(24 * 7);
-/// How often it is asked again whether a change has arrived.
-const AGAIN: Duration = Duration::from_millis(10);
 
 /// The rights to a topic that making or comparing one takes.
 const TO_ENSURE: &str = "Create, Describe and DescribeConfigs";
@@ -79,9 +77,18 @@ pub(in super::super) async fn ensure(
     let host = &clients.host;
     let until = Instant::now() + host.limits().timeout;
     let looking = wanted.clone();
-    let look = clients.call("kafka ensure", move |clients| match partitions_of(clients, &looking.topic)? {
-        Some(_) => compare(clients, &looking).map(|()| true),
-        None => Ok(false),
+    let look = clients.call("kafka ensure", move |clients| {
+        // Where it was removed of late, only who creates it knows.
+        if clients.recent.is_removed(&looking.topic) || partitions_of(clients, &looking.topic)?.is_none() {
+            return Ok(false);
+        }
+        match compare(clients, &looking) {
+            // The next server that was asked doesn't know it.
+            Err(fault) if fault.kind == ErrorKind::Absent => return Ok(false),
+            compared => compared?,
+        }
+        clients.recent.note(&looking.topic, true);
+        Ok(true)
     });
     let look = async { look.await.map_err(|fault| fault.needs(TO_ENSURE)) };
     if by(host, until, Outcome::NotApplied, look).await? {
@@ -90,11 +97,23 @@ pub(in super::super) async fn ensure(
     let make = clients.call("kafka ensure", move |clients| {
         let admin = admin(clients)?;
         match create(&admin, &wanted, until) {
-            Ok(()) => settle(clients, &wanted.topic, until, true)?,
+            Ok(()) => {
+                clients.recent.note(&wanted.topic, true);
+                settle(clients, &wanted.topic, until, true)?;
+            }
             // Another was quicker.
             Err(fault) if fault.code == Some(Code::TopicAlreadyExists) => {
+                clients.recent.note(&wanted.topic, true);
                 settle(clients, &wanted.topic, until, true)?;
-                compare(clients, &wanted)?;
+                loop {
+                    match compare(clients, &wanted) {
+                        // One server after the other hears of it.
+                        Err(fault) if fault.kind == ErrorKind::Absent && Instant::now() < until => {
+                            std::thread::park_timeout(AGAIN);
+                        }
+                        compared => break compared?,
+                    }
+                }
             }
             Err(fault) => return Err(fault),
         }
@@ -223,7 +242,7 @@ pub(in super::super) async fn delete(clients: &Arc<Clients>, stream: &StreamAddr
     let host = &clients.host;
     let until = Instant::now() + host.limits().timeout;
     let topic = state.topic.clone();
-    let look = clients.call("kafka delete", move |clients| Ok(partitions_of(clients, &topic)?.is_some()));
+    let look = clients.call("kafka delete", move |clients| Ok(found(clients, &topic)?.is_some()));
     let look = async { look.await.map_err(|fault| fault.needs(TO_DELETE)) };
     if !by(host, until, Outcome::NotApplied, look).await? {
         return Ok(false);
@@ -232,7 +251,10 @@ pub(in super::super) async fn delete(clients: &Arc<Clients>, stream: &StreamAddr
         let admin = admin(clients)?;
         let answer = wait(admin.delete_topics(&[&state.topic], &options(until)));
         match one(answer.map_err(|error| Fault::of_sent(&error))?) {
-            Ok(()) => settle(clients, &state.topic, until, false)?,
+            Ok(()) => {
+                clients.recent.note(&state.topic, false);
+                settle(clients, &state.topic, until, false)?;
+            }
             Err(fault) if fault.kind == ErrorKind::Absent => return Ok(false),
             Err(fault) => return Err(fault),
         }

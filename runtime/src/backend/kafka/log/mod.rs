@@ -3,6 +3,7 @@
 mod append;
 mod manage;
 mod read;
+mod recent;
 mod record;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,10 +23,13 @@ use crate::error::{ErrorKind, Outcome};
 pub(super) use append::{append, append_all, message};
 pub(super) use manage::{delete, ensure, start};
 pub(super) use read::{Readers, read};
+pub(super) use recent::Recent;
 pub(super) use record::{Known, read as read_record};
 
 /// The number of partitions is used for so long before it is read again.
 const FRESH: Duration = Duration::from_secs(5);
+/// How often it is asked again whether a change has arrived.
+const AGAIN: Duration = Duration::from_millis(10);
 /// Of a topic.
 const MOST_NAME_BYTES: usize = 249;
 
@@ -72,7 +76,7 @@ impl StreamState {
 
     /// Reads from the server how many partitions there are. To be called on a thread that may block.
     pub(super) fn look(&self, clients: &Clients) -> Result<u32, Fault> {
-        let Some(partitions) = partitions_of(clients, &self.topic)? else {
+        let Some(partitions) = found(clients, &self.topic)? else {
             self.forget();
             return Err(Fault::absent());
         };
@@ -127,7 +131,21 @@ enum Held {
     Nothing,
 }
 
-/// How many partitions a topic has, where it is there. To be called on a thread that may block.
+/// How many partitions a topic has, where it is there. Where one that was made of late isn't, the server that answered may
+/// not have heard of it, and others are asked, too. To be called on a thread that may block.
+fn found(clients: &Clients, topic: &str) -> Result<Option<u32>, Fault> {
+    let until = Instant::now() + clients.patience();
+    loop {
+        let found = partitions_of(clients, topic)?;
+        let waits = found.is_none() && clients.recent.is_made(topic) && !clients.stopped();
+        if !waits || Instant::now() + AGAIN >= until {
+            return Ok(found);
+        }
+        std::thread::park_timeout(AGAIN);
+    }
+}
+
+/// How many partitions a topic has, where the server that is asked knows it. To be called on a thread that may block.
 pub(super) fn partitions_of(clients: &Clients, topic: &str) -> Result<Option<u32>, Fault> {
     let metadata = clients.metadata(topic)?;
     let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else { return Ok(None) };
