@@ -22,6 +22,17 @@ const GROUP: &str = "bench-raw";
 /// Those of each record.
 const HEADERS: usize = 6;
 
+/// When what was handled is committed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Commits {
+    /// Each so many, and nothing more is handled before the server has confirmed it.
+    Each,
+    /// Each so many, and nobody looks at the answer.
+    EachUnconfirmed,
+    /// By the client, once a second.
+    ByItself,
+}
+
 pub(crate) struct Raw {
     address: String,
     producer: FutureProducer,
@@ -74,8 +85,9 @@ impl Raw {
         all_done(running, Instant::now()).await.map(drop)
     }
 
-    /// Consumes the whole topic by a new group. What was handled is committed each so many, or by the client once a second.
-    pub(crate) async fn consume(&self, seen: Arc<Seen>, manual: bool) -> Result<(), String> {
+    /// Consumes the whole topic by a new group.
+    pub(crate) async fn consume(&self, seen: Arc<Seen>, commits: Commits) -> Result<(), String> {
+        let manual = commits != Commits::ByItself;
         let consumer: StreamConsumer = ClientConfig::new()
             .set("bootstrap.servers", &self.address)
             .set("group.id", format!("{GROUP}-{}", fresh()))
@@ -102,7 +114,9 @@ impl Raw {
                 consumer.store_offset_from_message(&message).map_err(shown)?;
             } else if since == BATCH {
                 since = 0;
-                consumer.commit_consumer_state(CommitMode::Async).map_err(shown)?;
+                let mode = if commits == Commits::Each { CommitMode::Sync } else { CommitMode::Async };
+                // It blocks for the answer, which is the fastest that the client has.
+                consumer.commit_consumer_state(mode).map_err(shown)?;
             }
         }
         // What was handled last is committed, too, where the client hasn't done so by itself.

@@ -137,6 +137,23 @@ pub(crate) fn print_beside(title: &str, rows: &[Row], least: &[Option<f64>]) {
     }
 }
 
+/// Prints a table of the library's rows and then their twins; each of the library's has an aim beside twins of its own, the
+/// fastest of which counts.
+#[allow(dead_code, reason = "each bench uses a part of this module")]
+pub(crate) fn print_own(title: &str, rows: &[Row], own: &[(&[&str], f64)]) {
+    let (ours, twins) = rows.split_at(own.len());
+    print_rows(title, rows);
+    for (row, (names, least)) in ours.iter().zip(own) {
+        let fastest = |twins: &mut dyn Iterator<Item = &'_ Row>| {
+            twins.min_by(|a, b| a.median().total_cmp(&b.median())).map(|twin| twin.name)
+        };
+        let aim = fastest(&mut twins.iter().filter(|twin| names.contains(&twin.name)));
+        for twin in twins {
+            print_ratio(row, twin, (Some(twin.name) == aim).then_some(*least), true);
+        }
+    }
+}
+
 fn print_rows(title: &str, rows: &[Row]) {
     println!("\n{title}");
     for row in rows {
