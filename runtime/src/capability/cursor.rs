@@ -23,7 +23,10 @@ use crate::stream::{DurableInfo, DurableSettings, Position};
 ///    is over, is handed out again as one attempt more, to any handle.
 /// 6. What would be handed out for more than [`max_deliver`](DurableSettings::max_deliver) times never is again, stays in
 ///    the stream, and is told to the handles that are bound then, as [`Pulled::Exhausted`].
-/// 7. What is acknowledged or terminated never comes again, also after the server was killed.
+/// 7. Where records were removed from the stream before any handle was handed them, the handle that gets the next one is
+///    told first, as [`Pulled::Trimmed`]; others may be with what they get later. Where it hands out a [`prefix`](DurableSettings::prefix) only, it may be untold.
+///    What is removed after it was handed out comes no more and holds up nothing.
+/// 8. What is acknowledged or terminated never comes again, also after the server was killed.
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no cursors",
     label = "this backend has no durable with one delivery in flight",
@@ -99,6 +102,13 @@ pub enum Pulled {
     Delivery(Stored, Ticket),
     /// A record that was handed out as often as it may be, and was never settled.
     Exhausted(Position),
+    /// Records that were removed from the stream before they were handed out.
+    Trimmed {
+        /// After which it would have gone on, as far as the handle knows; `None` before the first.
+        after: Option<Position>,
+        /// The first that is left, which comes next.
+        first: Position,
+    },
 }
 
 /// Names a delivery to its durable.

@@ -72,6 +72,9 @@ impl Bench {
                 }
                 WorkerNotice::Undelivered { position } => format!("undelivered {}", position.offset()),
                 WorkerNotice::HeldUp { position } => format!("held up {}", position.offset()),
+                WorkerNotice::Trimmed { after, first } => {
+                    format!("trimmed {:?} {}", after.map(crate::Position::offset), first.offset())
+                }
                 other => other.to_string(),
             };
             notices.lock().unwrap().push(text);
@@ -244,6 +247,7 @@ async fn what_cant_be_handled_is_kept_and_told_and_gone_back_at_a_stop() {
         .map(|pulled| match pulled {
             crate::capability::Pulled::Delivery(stored, _) => (stored.position.offset(), stored.attempt),
             crate::capability::Pulled::Exhausted(position) => (position.offset(), 0),
+            crate::capability::Pulled::Trimmed { first, .. } => (first.offset(), 0),
         })
         .collect();
     assert_eq!(attempts, [(3, 0), (1, 2), (2, 2), (4, 2)]);
@@ -273,6 +277,23 @@ async fn a_durable_that_goes_is_made_anew_behind_what_is_settled() {
     numbers.dedup();
     assert_eq!(numbers, (0..25).collect::<Vec<_>>());
     assert_eq!(bench.noticed("gap vanished"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_removed_before_it_is_handed_out_is_told() {
+    let bench = Bench::start(DurableSettings::new()).await;
+    bench.append(1..=5).await;
+    bench.jobs.update(StreamSettings::new().max_len(2)).await.unwrap();
+    bench.append([6]).await;
+    let worker = bench.worker().run(async |delivery, bench: Bench| {
+        if bench.call(&delivery) == 2 {
+            bench.stop.stop();
+        }
+        Ok(())
+    });
+    assert_eq!(worker.await.unwrap(), Ended::Stopped);
+    assert_eq!(bench.numbers(), [5, 6]);
+    assert_eq!((bench.noticed("trimmed"), bench.noticed("trimmed None 5")), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

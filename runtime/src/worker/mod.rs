@@ -142,7 +142,7 @@ pub enum WorkerNotice<'a> {
         /// Which.
         partitions: &'a [u32],
     },
-    /// Records were removed from a partition of a commit group before they could be read. They are gone.
+    /// Records of a commit group's partition, or of a durable, were removed before they could be read. They are gone.
     Trimmed {
         /// After which the worker would have gone on; `None` before the first.
         after: Option<Position>,

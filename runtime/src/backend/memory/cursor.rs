@@ -82,26 +82,38 @@ impl Durable {
     /// Hands out at most so many, and tells what was exhausted since so many of those.
     fn pull(&mut self, partitions: &[Partition], max: usize, told: &mut u64) -> Vec<Pulled> {
         let now = Instant::now();
-        let mut pulled = Vec::new();
+        let (mut pulled, mut trimmed) = (Vec::new(), Vec::new());
         self.again(partitions, max, now, &mut pulled);
         self.rotation = self.rotation.wrapping_add(1);
         for index in rotated(partitions.len(), self.rotation) {
             let partition = &partitions[index];
-            let mut next = self.next[index].max(partition.first);
+            let first = self.next[index].max(partition.first);
+            let mut next = first;
             while pulled.len() < max
                 && self.unsettled.len() < usize::try_from(self.settings.in_flight).unwrap_or(usize::MAX)
                 && let Some(record) = partition.get(next)
             {
+                // Under a prefix it isn't known whose they were.
+                if self.next[index] < first && next == first && self.settings.prefix.is_none() {
+                    trimmed.extend(position(index, next).map(|first| Pulled::Trimmed {
+                        after:
+                            self.next[index].checked_sub(1).filter(|last| *last > 0).and_then(|at| position(index, at)),
+                        first,
+                    }));
+                }
                 if self.takes(record) {
                     self.hand_out((index, next), 1, record, now, &mut pulled);
                 }
                 next += 1;
             }
-            self.next[index] = next;
+            // What was removed is told with the next that is handed out.
+            if next > first {
+                self.next[index] = next;
+            }
         }
         let since = usize::try_from(told.saturating_sub(self.forgotten)).unwrap_or(usize::MAX);
         *told = self.exhaustions();
-        self.exhausted.iter().skip(since).copied().map(Pulled::Exhausted).chain(pulled).collect()
+        self.exhausted.iter().skip(since).copied().map(Pulled::Exhausted).chain(trimmed).chain(pulled).collect()
     }
 
     fn exhaustions(&self) -> u64 {

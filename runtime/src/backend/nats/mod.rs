@@ -35,7 +35,7 @@ use subscriber::NatsSubscription;
 /// connection on which it publishes, one for all its subscriptions, and one for everything else, each opened when it is
 /// needed. None reconnects or retries by itself: a subscription whose connection breaks ends with `Disconnected`,
 /// also when the server says that it is about to end (lame duck mode), and the next operation opens another, to whichever of
-/// the URL's servers answers first. Each is served by a task on the runtime of the operation that opened it.
+/// the URL's servers answers first; servers that a cluster announces are not used. Each is served by a task on the runtime of the operation that opened it.
 ///
 /// # Topics
 ///
@@ -61,6 +61,11 @@ use subscriber::NatsSubscription;
 /// that goes on there. When it is lost, another goes on at the next sequence. At most as many reads as
 /// [`Limits::subscriptions`](crate::Limits::subscriptions) are under way, and the next is `Overloaded`. Records that were
 /// removed from the middle are passed over; those that were removed before a position's next are told as `Trimmed`.
+///
+/// A durable is a durable pull consumer. `JetStream` passes over records that were removed before they were handed out; a
+/// handle sees that by the numbers of its deliveries, asks for the stream's first record and tells it as `Trimmed`, without
+/// a prefix of keys. What is purged while no handle is bound leaves no trace. A consumer that others reset hands out again
+/// what was settled, but what this broker settled in the last five minutes it settles again, as after a server was killed.
 ///
 /// A position is a sequence. Where a server comes back without the last records, the sequence begins again behind those
 /// it has, and a reader that was further waits until it is passed: give a stream several `replicas`.

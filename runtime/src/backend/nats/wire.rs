@@ -35,6 +35,8 @@ const MOST_LINE_BYTES: usize = 256 << 10;
 /// As large as a server's `max_payload` can be.
 const MOST_MESSAGE_BYTES: usize = 64 << 20;
 const HEAD: &[u8] = b"NATS/1.0";
+/// What the address begins with at which a record that JetStream hands out is settled.
+pub(super) const SETTLEMENTS: &str = "$JS.ACK.";
 
 /// Takes what the server sends apart, wherever it is cut.
 #[derive(Debug, Default)]
@@ -132,7 +134,12 @@ fn message(line: &Bytes, with_head: bool) -> Option<(Message, usize, usize)> {
 
 impl Message {
     /// The status that the server answers with in place of a message, such as 503 where nobody listens, and its words.
+    ///
+    /// A record that is handed out is none, whatever its publisher wrote into its first line: it has an address of its own.
     pub(super) fn status(&self) -> Option<(u16, &str)> {
+        if self.reply.starts_with(SETTLEMENTS.as_bytes()) {
+            return None;
+        }
         let line = self.head.split(|byte| *byte == b'\r').next()?.strip_prefix(HEAD)?;
         let (code, words) = std::str::from_utf8(line).ok()?.trim().split_at_checked(3)?;
         Some((code.parse().ok()?, words.trim()))
@@ -221,12 +228,13 @@ mod tests {
         let sent = b"INFO {\"version\":\"2.10.27\",\"max_payload\":1048576}\r\n+OK\r\nPING\r\npong\r\n\
                      MSG a.b 7 2\r\n\r\n\r\nMSG a 1 r.x 0\r\n\r\n\
                      HMSG a.b 9 inbox 26 28\r\nNATS/1.0\r\nA: b\r\nC:  d \r\n\r\nhi\r\n\
-                     HMSG a 9 16 16\r\nNATS/1.0 503\r\n\r\n\r\n-ERR 'Stale Connection'\r\n";
+                     HMSG a 9 16 16\r\nNATS/1.0 503\r\n\r\n\r\n\
+                     HMSG a 9 $JS.ACK.s.c.1.1.1.1.0 16 16\r\nNATS/1.0 503\r\n\r\n\r\n-ERR 'Stale Connection'\r\n";
         let whole = read(sent, sent.len()).unwrap();
         for step in 1..40 {
             assert_eq!(read(sent, step).unwrap(), whole);
         }
-        assert_eq!(whole.len(), 9);
+        assert_eq!(whole.len(), 10);
         let messages: Vec<&Message> =
             whole.iter().filter_map(|op| if let Op::Message(message) = op { Some(message) } else { None }).collect();
         assert_eq!((messages[0].sid, &messages[0].payload[..], messages[0].status()), (7, &b"\r\n"[..], None));
@@ -235,7 +243,8 @@ mod tests {
         assert_eq!(headers, [("A".to_owned(), b"b".to_vec()), ("C".to_owned(), b"d".to_vec())]);
         assert_eq!(&messages[2].payload[..], b"hi");
         assert_eq!(messages[3].status(), Some((503, "")));
-        assert_eq!(whole[8], Op::Complaint("'Stale Connection'".to_owned()));
+        assert_eq!(messages[4].status(), None);
+        assert_eq!(whole[9], Op::Complaint("'Stale Connection'".to_owned()));
     }
 
     #[test]

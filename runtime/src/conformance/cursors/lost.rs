@@ -62,7 +62,8 @@ pub async fn cursor_lost<S: Streams<Backend: Cursors>>(subject: S) {
     RULE.hands_nothing("the control", &mut cursor, SOON).await;
 }
 
-/// `cursor-trimmed`: what is removed from the stream before it is settled comes no more and holds up nothing.
+/// `cursor-trimmed`: what is removed from the stream before it is handed out is told, once, before what is left; what is
+/// removed before it is settled comes no more and holds up nothing.
 pub async fn cursor_trimmed<S: Streams<Backend: Cursors>>(subject: S) {
     const RULE: Rule = Rule("cursor-trimmed");
     let stream = RULE.entries_of(&subject, short::<S>()).await;
@@ -72,16 +73,21 @@ pub async fn cursor_trimmed<S: Streams<Backend: Cursors>>(subject: S) {
     let held = RULE.hands("the first", &mut one, 0, 1).await;
     let first = RULE.overrun(&subject, &stream, told[0]).await;
     RULE.ok("acknowledging what is gone", held.ack()).await;
+    let removed = |what: &str, error: &Error, first| {
+        RULE.same(what, (error.kind(), error.first_left()), (ErrorKind::Trimmed { certain: true }, Some(first)));
+    };
+    removed("what nobody was handed", &RULE.fails("what nobody was handed", two.next()).await, first);
     let next = RULE.ok("what is left", two.next()).await;
-    RULE.that(next.position() >= first, "what is left comes next");
+    RULE.same("what is left comes next", next.position(), first);
     RULE.same("the first attempt of what is left", next.attempt(), 1);
     // Let go, and gone before its ack wait is over.
     let gone = next.position();
     drop(next);
     let first = RULE.overrun(&subject, &stream, gone).await;
+    removed("again", &RULE.fails("again", one.next()).await, first);
     let last = RULE.fill(&stream, [1]).await[0];
     let mut at = gone;
-    RULE.within("up to the last", async {
+    RULE.within("up to the last, and told once", async {
         while at != last {
             let next = RULE.ok("what is left", one.next()).await;
             RULE.that(next.position() >= first && next.position() > at, "in order, of what is left");
@@ -90,5 +96,10 @@ pub async fn cursor_trimmed<S: Streams<Backend: Cursors>>(subject: S) {
         }
     })
     .await;
-    RULE.stands("the control: all is settled", two.durable(), (0, 0), last).await;
+    RULE.stands("all is settled", two.durable(), (0, 0), last).await;
+    // The control: what was settled before it was removed is no loss, and neither is what a durable never was to hand out.
+    let first = RULE.overrun(&subject, &stream, told[0]).await;
+    let mut late = RULE.cursor(&RULE.created(&stream, "late", DurableSettings::new()).await).await;
+    let next = RULE.ok("a durable that begins late", late.next()).await;
+    RULE.same("it begins at the first", next.position(), first);
 }

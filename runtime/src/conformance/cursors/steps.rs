@@ -147,6 +147,7 @@ impl Rule {
         let delivery = |pulled| match pulled {
             Pulled::Delivery(stored, ticket) => (stored, ticket),
             Pulled::Exhausted(position) => panic!("{}: {what}: {position} is told as exhausted", self.0),
+            Pulled::Trimmed { first, .. } => panic!("{}: {what}: what was before {first} is told as removed", self.0),
         };
         pulled.into_iter().map(delivery).collect()
     }

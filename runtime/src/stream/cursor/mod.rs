@@ -224,8 +224,9 @@ impl<T: StreamSpec + Send + 'static, B: Backend> Cursor<T, B> {
     /// # Errors
     ///
     /// `Undelivered` for a record that was handed out as often as [`max_deliver`](DurableSettings::max_deliver) allows and
-    /// never settled; [`Error::position`] says where it stands, and the next call goes on. `Absent` where the durable is
-    /// gone; `Timeout`, `Unavailable`, `Refused`, `Forbidden`, `Closed`. Nothing waits between two calls after an error, so
+    /// never settled; [`Error::position`] says where it stands, and the next call goes on. `Trimmed` where records were
+    /// removed from the stream before they were handed out: [`Error::first_left`] is the first that is there, and the next
+    /// call goes on with it. `Absent` where the durable is gone; `Timeout`, `Unavailable`, `Refused`, `Forbidden`, `Closed`. Nothing waits between two calls after an error, so
     /// wait yourself.
     ///
     /// # Cancel safety
@@ -281,6 +282,11 @@ impl<T: StreamSpec + Send + 'static, B: Backend> Cursor<T, B> {
             Some(Pulled::Exhausted(position)) => {
                 telemetry::undelivered(stream.declaration(), stream.broker.inner.system, position);
                 Err(self.durable.error(ErrorKind::Undelivered, Operation::Consume).at(position))
+            }
+            Some(Pulled::Trimmed { after, first }) => {
+                telemetry::trimmed(stream.declaration(), stream.broker.inner.system, after, first);
+                let trimmed = ErrorKind::Trimmed { certain: true };
+                Err(self.durable.error(trimmed, Operation::Consume).first_left_at(first))
             }
         }
     }

@@ -68,7 +68,8 @@ pub struct DurableSettings {
     /// The ack wait of each attempt, the last one's for all that follow; at most 64, and no more than `max_deliver`. Default:
     /// none. It stands in the place of `ack_wait`, so give one of the two.
     pub backoff: Vec<Duration>,
-    /// The key prefix of the records that it hands out, as text. Default: none, and it hands out all.
+    /// The key prefix of the records that it hands out, as text. Default: none, and it hands out all. Under a prefix nothing
+    /// tells of records that were removed before they were handed out.
     pub prefix: Option<String>,
 }
 

@@ -52,6 +52,11 @@ where
                     self.given_up(position);
                     continue;
                 }
+                Pulled::Trimmed { after, first } => {
+                    telemetry::trimmed(self.stream.declaration(), self.system(), after, first);
+                    self.notice(WorkerNotice::Trimmed { after, first });
+                    continue;
+                }
             };
             let key = stored.record.key.as_deref().map(Bytes::copy_from_slice);
             let (position, attempt) = (stored.position, stored.attempt);

@@ -226,6 +226,11 @@ impl Nats {
         within(what, launched).await;
     }
 
+    /// Leaves JetStream out from the next restart on.
+    pub fn leave_out_jetstream(&mut self) {
+        self.options.core_only = true;
+    }
+
     /// Replaces the additional lines of the configuration, and has the server take them, a moment later.
     pub fn reload(&mut self, config: Vec<String>) {
         self.options.config = config;

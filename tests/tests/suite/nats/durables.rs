@@ -15,6 +15,9 @@ use tidings_tests::harness::{self, Cut, NatsCluster, NatsKind, NatsOptions, Prox
 
 use super::DEADLINE;
 
+mod left_out;
+mod others;
+
 #[stream_spec(name = "nats.jobs", version = 1, key = u64, requires(cursors))]
 #[derive(Serialize, Deserialize, Debug)]
 struct Job {

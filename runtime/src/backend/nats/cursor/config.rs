@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::ErrorCode;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::super::fault::Fault;
 use crate::capability::GroupAddress;
@@ -12,11 +13,11 @@ use crate::stream::{DurableInfo, DurableSettings, Position, Positions, Start};
 
 /// Asks for a consumer.
 #[derive(Serialize)]
-pub(super) struct Request<'a> {
+pub(super) struct Request<'a, C> {
     pub(super) stream_name: &'a str,
     /// `create` fails where it exists otherwise, `update` where it doesn't.
     pub(super) action: &'static str,
-    pub(super) config: Wanted<'a>,
+    pub(super) config: C,
 }
 
 #[derive(Serialize)]
@@ -67,6 +68,7 @@ pub(super) struct Info {
 
 #[derive(Deserialize)]
 struct Sequences {
+    consumer_seq: u64,
     stream_seq: u64,
 }
 
@@ -88,6 +90,10 @@ struct Held {
     filter_subject: Option<String>,
     #[serde(default)]
     filter_subjects: Vec<String>,
+    #[serde(default)]
+    headers_only: bool,
+    #[serde(default)]
+    priority_groups: Vec<String>,
     #[serde(default)]
     max_ack_pending: i64,
     #[serde(default)]
@@ -123,11 +129,21 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// Keeps what can't be changed.
-    pub(super) fn begun_as(mut self, info: &Info) -> Self {
-        self.from = info.config.from.clone();
-        self.metadata = info.config.metadata.clone();
-        self
+    /// Sets in a consumer's settings what can be changed here, and keeps what others have set beside it.
+    pub(super) fn set_in(self, config: &mut Map<String, Value>) {
+        config.remove("filter_subjects");
+        for (name, value) in [
+            ("ack_wait", Some(self.ack_wait.into())),
+            ("max_deliver", Some(self.max_deliver.into())),
+            ("backoff", Some(self.backoff).filter(|waits| !waits.is_empty()).map(Value::from)),
+            ("filter_subject", self.filter_subject.map(Value::from)),
+            ("max_ack_pending", Some(self.max_ack_pending.into())),
+        ] {
+            match value {
+                Some(value) => drop(config.insert(name.to_owned(), value)),
+                None => drop(config.remove(name)),
+            }
+        }
     }
 }
 
@@ -177,6 +193,12 @@ impl Info {
         if held.ack_policy != "explicit" {
             return Err(foreign("wants no settlement of each delivery"));
         }
+        if held.headers_only {
+            return Err(foreign("hands out headers only"));
+        }
+        if !held.priority_groups.is_empty() {
+            return Err(foreign("has priority groups"));
+        }
         let mut settings = DurableSettings::new().start(held.from.start());
         settings.in_flight = u32::try_from(held.max_ack_pending).map_err(|_| foreign("bounds nothing in flight"))?;
         settings.max_deliver = u32::try_from(held.max_deliver).ok().filter(|most| *most > 0);
@@ -212,6 +234,17 @@ impl Info {
     /// The last record that it was given to hand out.
     pub(super) fn delivered(&self) -> u64 {
         self.delivered.stream_seq
+    }
+
+    /// How many deliveries it has made, and the last record of them.
+    pub(super) fn reached(&self) -> (u64, u64) {
+        (self.delivered.consumer_seq, self.delivered.stream_seq)
+    }
+
+    /// Whether it hands out only some of the records.
+    pub(super) fn is_filtered(&self) -> bool {
+        let one = self.config.filter_subject.iter().any(|filter| !filter.is_empty());
+        one || !self.config.filter_subjects.is_empty()
     }
 }
 

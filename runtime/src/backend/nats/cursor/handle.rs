@@ -1,5 +1,7 @@
 //! A handle to a durable: what it asked for, what came, and how that is settled.
 
+mod skipped;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
@@ -14,7 +16,7 @@ use super::super::client::NatsClient;
 use super::super::fault::Fault;
 use super::super::log;
 use super::super::pipeline::{Listening, Pipeline};
-use super::super::wire::Message;
+use super::super::wire::{Message, SETTLEMENTS};
 use super::bell::Bell;
 use super::config::Info;
 use super::settled::Settled;
@@ -22,6 +24,7 @@ use crate::broker::lock;
 use crate::capability::{BackendError, BoundDurable, GroupAddress, Host, Pulled, Stored, Ticket, Verdict};
 use crate::error::{ErrorKind, Outcome};
 use crate::stream::{DurableSettings, Position, StreamAddress};
+use skipped::Reached;
 
 /// How often the server tells that a request still waits; one that ends soon does without.
 const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -29,8 +32,6 @@ const HEARTBEAT: Duration = Duration::from_secs(2);
 const AT_ONCE: Duration = Duration::from_millis(50);
 /// How soon a request is repeated that the server gave up by itself, as when the durable's leader changes.
 const REPEAT: Duration = Duration::from_millis(100);
-/// What a delivery's own address begins with.
-const SETTLEMENTS: &str = "$JS.ACK.";
 
 /// A handle to a durable of [`Nats`](super::super::Nats).
 pub struct NatsDurable {
@@ -58,6 +59,10 @@ struct State {
     came: VecDeque<(Stored, Ticket, Instant)>,
     /// What came and was settled already, if the durable is the same still.
     doubted: Vec<(Stored, Ticket, Instant)>,
+    /// How far the durable is, where that is known.
+    reached: Option<Reached>,
+    /// After which sequences something was left out, before which.
+    skipped: Vec<(u64, u64)>,
 }
 
 /// A request for deliveries.
@@ -89,11 +94,13 @@ impl NatsDurable {
         client: &NatsClient,
         durable: &GroupAddress,
         settings: DurableSettings,
-        identity: &str,
+        info: &Info,
         bell: Option<Bell>,
     ) -> Self {
         let settled = durable.state(Arc::<Settled>::default).clone();
-        settled.is_of(identity);
+        settled.is_of(info.identity());
+        // Under a prefix most records are left out.
+        let reached = settings.prefix.is_none().then(|| Reached::new(info));
         let (stream, name) = (log::name(durable.stream()), durable.name());
         Self {
             host: client.host.clone(),
@@ -104,7 +111,7 @@ impl NatsDurable {
             settings,
             settled,
             pulling: tokio::sync::Mutex::default(),
-            state: std::sync::Mutex::default(),
+            state: std::sync::Mutex::new(State { reached, ..State::default() }),
             bell,
         }
     }
@@ -130,8 +137,43 @@ impl NatsDurable {
         Ok(Asked { replies, left: batch, heard_by, beats })
     }
 
-    /// Takes in what requests were answered with.
+    /// Takes in what requests were answered with, in the order in which it was handed out: the server answers several in
+    /// turn.
     fn poll_asked(&self, state: &mut State, cx: &mut Context<'_>) -> Poll<Result<Answer, Fault>> {
+        let (now, mut given) = (Instant::now(), Vec::new());
+        let mut answer = Poll::Pending;
+        loop {
+            let before = given.len();
+            let polled = Self::poll_each(state, cx, &mut given);
+            let is_over = matches!(polled, Poll::Ready(Err(_) | Ok(Answer::Nobody)));
+            if polled.is_ready() {
+                answer = polled;
+            }
+            // What was handed out before something that is here is here, too, in answer to a request that was polled before.
+            if is_over || given.len() == before {
+                break;
+            }
+        }
+        given.sort_by_key(|(place, _): &(Place, Message)| place.delivery);
+        for (place, message) in given {
+            let after = state.reached.as_mut().and_then(|reached| reached.comes(place.delivery, place.sequence));
+            state.skipped.extend(after.map(|after| (after, place.sequence)));
+            let (stored, ticket) = self.read(&place, message);
+            if self.settled.has(place.sequence, place.stored) {
+                state.doubted.push((stored, ticket, now));
+            } else {
+                state.came.push_back((stored, ticket, now));
+            }
+        }
+        answer
+    }
+
+    /// Takes what has come of each request.
+    fn poll_each(
+        state: &mut State,
+        cx: &mut Context<'_>,
+        given: &mut Vec<(Place, Message)>,
+    ) -> Poll<Result<Answer, Fault>> {
         let now = Instant::now();
         let mut index = 0;
         let mut answer = Poll::Pending;
@@ -159,23 +201,20 @@ impl NatsDurable {
                 // It may be about one that was answered here before.
                 Some(_) if !one.replies.is_of_last(&message) => continue,
                 Some((status, words)) => {
-                    let is_over = over(status, words);
                     state.end(index);
-                    return Poll::Ready(is_over);
+                    match over(status, words) {
+                        Ok(Answer::Some) => answer = Poll::Ready(Ok(Answer::Some)),
+                        is_over => return Poll::Ready(is_over),
+                    }
+                    continue;
                 }
                 None => one.left = one.left.saturating_sub(1),
             }
             if one.left == 0 {
                 state.end(index);
             }
-            let Some(given) = place(&message.reply) else { return Poll::Ready(Err(Fault::malformed())) };
-            let was_settled = self.settled.has(given.sequence, given.stored);
-            let (stored, ticket) = self.read(&given, message);
-            if was_settled {
-                state.doubted.push((stored, ticket, now));
-            } else {
-                state.came.push_back((stored, ticket, now));
-            }
+            let Some(place) = place(&message.reply) else { return Poll::Ready(Err(Fault::malformed())) };
+            given.push((place, message));
             answer = Poll::Ready(Ok(Answer::Some));
         }
         answer
@@ -203,40 +242,6 @@ impl NatsDurable {
         }
     }
 
-    /// Settles again what was settled already, which a server that was killed hadn't written down. What is handed out by a
-    /// durable that was made anew is something else.
-    async fn settle_doubted(&self) -> Result<(), BackendError> {
-        let asking = async {
-            let reply = self.pipeline.request(&self.info, &[], &[])?.reply().await?;
-            Ok(serde_json::from_slice::<Info>(&reply.payload).ok())
-        };
-        let info = self.host.within(Outcome::NotApplied, asking).await?;
-        let is_same = info.is_some_and(|info| self.settled.is_of(info.identity()));
-        let state = &mut *lock(&self.state);
-        for (stored, ticket, at) in state.doubted.drain(..) {
-            if is_same {
-                // Nothing at all is an acknowledgement.
-                self.pipeline.post(&ticket.token);
-            } else {
-                state.came.push_back((stored, ticket, at));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a durable that nobody takes requests for is gone.
-    async fn look(&self) -> Result<(), BackendError> {
-        let looking = async {
-            let reply = self.pipeline.request(&self.info, &[], &[])?.reply().await?;
-            // Where no leader is there yet, the server doesn't say that it isn't.
-            match serde_json::from_slice::<serde_json::Value>(&reply.payload) {
-                Ok(info) if info["error"]["code"] == 404 => Err(gone().into()),
-                _ => Ok(()),
-            }
-        };
-        self.host.within(Outcome::NotApplied, looking).await
-    }
-
     /// Polls for deliveries, asking for more where too few are on their way.
     fn poll_pull(&self, pull: &mut Pull, cx: &mut Context<'_>) -> Poll<Result<Step, BackendError>> {
         let state = &mut *lock(&self.state);
@@ -246,6 +251,9 @@ impl NatsDurable {
                 bell.poll(cx, &mut pulled)?;
             }
             let answer = self.poll_asked(state, cx)?;
+            if !state.skipped.is_empty() {
+                return Poll::Ready(Ok(if pulled.is_empty() { Step::Skipped } else { Step::Done(pulled) }));
+            }
             self.take(state, pull.max + pulled.len(), &mut pulled);
             if !pulled.is_empty() {
                 return Poll::Ready(Ok(Step::Done(pulled)));
@@ -282,6 +290,8 @@ enum Step {
     Done(Vec<Pulled>),
     /// It is to be seen whether what came was settled.
     Doubted,
+    /// It is to be seen whether what was left out was removed.
+    Skipped,
     /// It is to be seen whether the durable is there.
     Nobody,
 }
@@ -310,17 +320,25 @@ fn over(status: u16, words: &str) -> Result<Answer, Fault> {
     let lower = words.to_ascii_lowercase();
     let failed = |kind, text: &str| Err(Fault::new(kind, Outcome::NotApplied, text));
     match status {
-        503 => Ok(Answer::Nobody),
         409 if lower.contains("deleted") => Err(gone()),
-        409 if lower.contains("exceeded") => {
+        409 if lower.contains("exceeded maxwaiting") => {
             failed(ErrorKind::Refused, "the durable takes no more requests; fewer handles, or raise its `max_waiting`")
         }
+        409 if lower.contains("exceeded") => {
+            failed(ErrorKind::Refused, "the durable bounds what is asked for; remove its `max_batch` and `max_expires`")
+        }
+        // Asked again at once, it says the same.
+        400 => failed(
+            ErrorKind::Conflict,
+            "the durable doesn't take requests of this kind; remove it, and call `ensure`, or take another owner",
+        ),
         409 if lower.contains("push based") => {
             failed(ErrorKind::Conflict, "the consumer of this name pushes; remove it, or take another owner")
         }
-        // Its leader changes, or the server goes down.
-        409 if !lower.contains("completed") => Ok(Answer::Nobody),
-        _ => Ok(Answer::Some),
+        404 | 408 => Ok(Answer::Some),
+        409 if lower.contains("completed") => Ok(Answer::Some),
+        // Its leader changes, the server goes down, or it says what isn't known here.
+        _ => Ok(Answer::Nobody),
     }
 }
 
@@ -328,6 +346,8 @@ fn over(status: u16, words: &str) -> Result<Answer, Fault> {
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     sequence: u64,
+    /// How many deliveries there were, with this one.
+    delivery: u64,
     attempt: u32,
     /// When the record was stored, in nanoseconds.
     stored: u64,
@@ -341,7 +361,7 @@ fn place(reply: &[u8]) -> Option<Place> {
     let skip = if tokens.len() < 9 { 2 } else { 4 };
     let number = |index: usize| tokens.get(skip + index)?.parse::<u64>().ok();
     let attempt = u32::try_from(number(0)?).unwrap_or(u32::MAX);
-    Some(Place { sequence: number(1)?, attempt, stored: number(3)? })
+    Some(Place { sequence: number(1)?, delivery: number(2)?, attempt, stored: number(3)? })
 }
 
 fn verdict(verdict: &Verdict) -> String {
@@ -361,6 +381,7 @@ impl BoundDurable for NatsDurable {
         // One that can't be expressed is as good as a year.
         let until = now.checked_add(wait).unwrap_or(now + Duration::from_hours(24 * 365));
         let mut pull = Pull { max, until, at_once: wait.is_zero(), asked: false };
+        let mut nobody = None;
         let _pulling = self.pulling.lock().await;
         if let Some(bell) = &self.bell {
             self.host.within(Outcome::NotApplied, async { Ok(bell.listen().await?) }).await?;
@@ -393,8 +414,15 @@ impl BoundDurable for NatsDurable {
                     self.settle_doubted().await?;
                     pull.asked = false;
                 }
+                Step::Skipped => {
+                    let told = self.look_for_removed().await?;
+                    if !told.is_empty() {
+                        return Ok(told);
+                    }
+                    pull.asked = false;
+                }
                 Step::Nobody => {
-                    self.look().await?;
+                    self.look(*nobody.get_or_insert_with(Instant::now)).await?;
                     tokio::time::sleep(REPEAT).await;
                     pull.asked = false;
                 }
@@ -472,7 +500,8 @@ mod tests {
 
     #[test]
     fn a_deliverys_address_has_its_place_and_attempt_in_both_forms() {
-        let given = |sequence, attempt| Some(Place { sequence, attempt, stored: 1_796_013_055_371_377_564 });
+        let given =
+            |sequence, attempt| Some(Place { sequence, delivery: 9, attempt, stored: 1_796_013_055_371_377_564 });
         assert_eq!(place(b"$JS.ACK.s.m_x.2.7.9.1796013055371377564.0"), given(7, 2));
         assert_eq!(place(b"$JS.ACK._.hash.s.m_x.3.8.9.1796013055371377564.0"), given(8, 3));
         assert_eq!(place(b"$JS.ACK.hub.hash.s.m_x.3.8.9.1796013055371377564.0.random"), given(8, 3));

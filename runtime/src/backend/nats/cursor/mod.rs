@@ -5,7 +5,9 @@ mod config;
 mod handle;
 mod settled;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use self::bell::Bell;
 use self::config::{Info, Request, Wanted};
@@ -35,21 +37,32 @@ struct State {
 
 impl NatsClient {
     async fn consumer(&self, durable: &GroupAddress) -> Result<Info, Fault> {
+        self.ask(durable).await
+    }
+
+    /// Asks what the server says of a consumer.
+    async fn ask<T: DeserializeOwned>(&self, durable: &GroupAddress) -> Result<T, Fault> {
         let stream = log::name(durable.stream());
         let info = api::call(self, self.deadline(), &format!("CONSUMER.INFO.{stream}.{}", durable.name()), &()).await;
         info.map_err(absent)
     }
 
     /// Creates or updates a consumer.
-    async fn set_up(&self, durable: &GroupAddress, action: &'static str, config: Wanted<'_>) -> Result<Info, Fault> {
+    async fn set_up<C: Serialize>(
+        &self,
+        durable: &GroupAddress,
+        action: &'static str,
+        filter: Option<&str>,
+        config: C,
+    ) -> Result<Info, Fault> {
         let stream = log::name(durable.stream());
-        let filter = config.filter_subject.as_ref().map(|filter| format!(".{filter}")).unwrap_or_default();
+        let filter = filter.map(|filter| format!(".{filter}")).unwrap_or_default();
         let what = format!("CONSUMER.CREATE.{stream}.{}{filter}", durable.name());
         api::call(self, self.deadline(), &what, &Request { stream_name: stream, action, config }).await.map_err(absent)
     }
 
     /// How far the durable is, where it isn't beyond the end of its stream, and which it is.
-    async fn inspect(&self, durable: &GroupAddress) -> Result<(DurableInfo, String), Fault> {
+    async fn inspect(&self, durable: &GroupAddress) -> Result<(DurableInfo, Info), Fault> {
         let info = self.consumer(durable).await?;
         let read = info.read(durable)?;
         let stream = log::name(durable.stream());
@@ -63,7 +76,7 @@ impl NatsClient {
             );
             return Err(Fault::new(ErrorKind::Conflict, Outcome::NotApplied, text));
         }
-        Ok((read, info.identity().to_owned()))
+        Ok((read, info))
     }
 }
 
@@ -86,7 +99,9 @@ impl Cursors for Nats {
     ) -> Result<bool, BackendError> {
         let ensuring = async {
             let created = format!("{:016x}", client.host.random());
-            let made = client.set_up(durable, "create", Wanted::new(durable, settings, created)).await;
+            let wanted = Wanted::new(durable, settings, created);
+            let filter = wanted.filter_subject.clone();
+            let made = client.set_up(durable, "create", filter.as_deref(), wanted).await;
             match made {
                 Ok(_) => Ok(true),
                 Err(fault) if fault.code == config::EXISTS => {
@@ -106,10 +121,15 @@ impl Cursors for Nats {
         settings: &DurableSettings,
     ) -> Result<(), BackendError> {
         let updating = async {
-            let held = client.consumer(durable).await?;
-            held.read(durable)?;
-            let wanted = Wanted::new(durable, settings, String::new()).begun_as(&held);
-            client.set_up(durable, "update", wanted).await?;
+            let held: Value = client.ask(durable).await?;
+            Info::deserialize(&held).map_err(|_| Fault::malformed())?.read(durable)?;
+            let Some(Value::Object(mut config)) = held.get("config").cloned() else {
+                return Err(Fault::malformed().into());
+            };
+            let wanted = Wanted::new(durable, settings, String::new());
+            let filter = wanted.filter_subject.clone();
+            wanted.set_in(&mut config);
+            client.set_up(durable, "update", filter.as_deref(), config).await?;
             Ok(())
         };
         client.host.within(Outcome::Unknown, updating).await
@@ -135,9 +155,9 @@ impl Cursors for Nats {
 
     async fn bind_durable(client: &NatsClient, durable: &GroupAddress) -> Result<NatsDurable, BackendError> {
         let binding = async {
-            let (info, identity) = client.inspect(durable).await?;
+            let (read, info) = client.inspect(durable).await?;
             // Without a bound nothing is ever given up.
-            let bell = if info.settings.max_deliver.is_some() {
+            let bell = if read.settings.max_deliver.is_some() {
                 let stream = log::name(durable.stream());
                 let bell = Bell::new(client, stream, durable.name());
                 bell.listen().await?;
@@ -145,7 +165,7 @@ impl Cursors for Nats {
             } else {
                 None
             };
-            Ok(NatsDurable::new(client, durable, info.settings, &identity, bell))
+            Ok(NatsDurable::new(client, durable, read.settings, &info, bell))
         };
         client.host.within(Outcome::NotApplied, binding).await
     }

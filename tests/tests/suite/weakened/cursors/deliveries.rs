@@ -29,7 +29,7 @@ impl Drop for GivesBack {
     fn drop(&mut self) {
         let refused = |pulled| match pulled {
             Pulled::Delivery(_, ticket) => Some((ticket, Verdict::Nak(Duration::ZERO))),
-            Pulled::Exhausted(_) => None,
+            Pulled::Exhausted(_) | Pulled::Trimmed { .. } => None,
         };
         let refused = std::mem::take(&mut self.1).into_iter().filter_map(refused).collect();
         let durable = self.0.clone();
@@ -207,6 +207,11 @@ weaknesses! {
                 }
             }
             Ok(kept)
+        }
+    }
+    trims_in_silence fails cursor_trimmed, "cursor-trimmed" {
+        async fn pull(durable: &TwistedDurable<Self>, max: usize, wait: Duration) -> Answer<Vec<Pulled>> {
+            taken(durable, max, wait, |pulled| (!matches!(pulled, Pulled::Trimmed { .. })).then_some(pulled)).await
         }
     }
     exhausts_in_silence fails cursor_exhausted, "cursor-exhausted" {

@@ -26,7 +26,7 @@ fn place<W: CursorTwist>(durable: &TwistedDurable<W>) -> usize {
 fn acks(pulled: &[Pulled]) -> Settlements {
     let ack = |pulled: &Pulled| match pulled {
         Pulled::Delivery(_, ticket) => Some((ticket.clone(), Verdict::Ack)),
-        Pulled::Exhausted(_) => None,
+        Pulled::Exhausted(_) | Pulled::Trimmed { .. } => None,
     };
     pulled.iter().filter_map(ack).collect()
 }
@@ -91,7 +91,7 @@ weaknesses! {
         async fn pull(durable: &TwistedDurable<Self>, max: usize, wait: Duration) -> Answer<Vec<Pulled>> {
             let is_poison = |pulled: &Pulled| match pulled {
                 Pulled::Delivery(stored, _) => stored.record.data.starts_with(b"{\"riddle"),
-                Pulled::Exhausted(_) => false,
+                Pulled::Exhausted(_) | Pulled::Trimmed { .. } => false,
             };
             let pulled = durable.inner.pull(max, wait).await?;
             let (poison, kept): (Vec<_>, Vec<_>) = pulled.into_iter().partition(is_poison);
