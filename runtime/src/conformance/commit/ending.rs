@@ -30,10 +30,12 @@ pub async fn commit_cancelled<S: Streams<Backend: CommitGroups>>(subject: S) {
     for n in 0..ROUNDS {
         for wait in [LONG, Duration::ZERO] {
             // A task that has done much is stopped where it didn't wait before.
+            let mut steps = n % 15;
             if n % 2 == 1 {
-                spend().await;
+                steps = 1;
+                spend(n / 2 % 8).await;
             }
-            if let Some(read) = give_up(one.read(2, wait), n % 15).await {
+            if let Some(read) = give_up(one.read(2, wait), steps).await {
                 let read = RULE.unwrap("reading", read);
                 seen.extend(RULE.numbers("reading", &read).into_iter().zip(places(&read)));
             }

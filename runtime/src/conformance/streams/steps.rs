@@ -226,9 +226,17 @@ where
     deliveries.iter().map(Delivery::position).collect()
 }
 
-/// Uses the task's budget up, so that what counts against it ends its first step where it does.
-pub(in crate::conformance) async fn spend() {
+/// Uses the task's budget up but for so much, so that what counts against it ends a step where it does.
+pub(in crate::conformance) async fn spend(left: u64) {
+    // What a step has is counted in one of them.
+    tokio::task::yield_now().await;
+    let mut all = 0;
     while tokio::task::coop::has_budget_remaining() {
+        tokio::task::coop::consume_budget().await;
+        all += 1;
+    }
+    tokio::task::yield_now().await;
+    for _ in left..all {
         tokio::task::coop::consume_budget().await;
     }
 }
