@@ -78,7 +78,7 @@ use subscriber::NatsSubscription;
 /// | subscribe | `subscribe` on the same; under a prefix of keys on `address.prefix.>` or more |
 /// | anything of streams, and check | `subscribe` on `_INBOX.>`, or what [`inbox_prefix`](Self::inbox_prefix) says |
 /// | append | `publish` on the address and on `address.>`, and on `$JS.API.STREAM.INFO.{name}` to learn why a record isn't taken |
-/// | read | `publish` on `$JS.API.STREAM.INFO.{name}`, `$JS.API.CONSUMER.CREATE.{name}.>`, `$JS.API.CONSUMER.MSG.NEXT.{name}.>` and `$JS.API.CONSUMER.DELETE.{name}.>` |
+/// | read | `publish` on `$JS.API.STREAM.INFO.{name}`, `$JS.API.CONSUMER.CREATE.{name}.>`, `$JS.API.CONSUMER.MSG.NEXT.{name}.>` and `$JS.API.CONSUMER.DELETE.{name}.>`; where the stream has replicas also on `$JS.API.STREAM.MSG.GET.{name}`, without which a read that doesn't wait may end before what was appended last |
 /// | ensure, update and delete | `publish` on `$JS.API.STREAM.INFO.{name}`, `$JS.API.STREAM.CREATE.{name}`, `$JS.API.STREAM.NAMES`, `$JS.API.STREAM.UPDATE.{name}` and `$JS.API.STREAM.DELETE.{name}` |
 #[derive(Clone)]
 pub struct Nats {

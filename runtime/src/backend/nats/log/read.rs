@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::super::api::NO_RESPONDERS;
+use super::super::api::{self, NO_RESPONDERS};
 use super::super::client::NatsClient;
 use super::super::fault::Fault;
 use super::consumer::{Consumer, place};
@@ -101,12 +102,12 @@ impl OneRead<'_> {
             };
             match pulled {
                 Pulled::Large => break,
-                Pulled::Done if fresh || self.has_enough() || !self.is_behind().await? => break,
-                Pulled::Done => anew = true,
+                Pulled::Done if self.has_enough() || !self.is_behind(fresh).await? => break,
+                Pulled::Done if !fresh => anew = true,
                 Pulled::Gone if !self.records.is_empty() => break,
                 // One that was kept may have been forgotten.
                 Pulled::Gone if !fresh => {}
-                Pulled::Gone => {
+                Pulled::Done | Pulled::Gone => {
                     sleep(backoff).await;
                     backoff = (backoff * 2).min(LONGEST_BACKOFF);
                 }
@@ -125,10 +126,27 @@ impl OneRead<'_> {
     }
 
     /// Whether the stream has more than a consumer has told. The server tells its consumers of a record after its
-    /// appender, so that one that was kept may not have heard of it; a new one has.
-    async fn is_behind(&self) -> Result<bool, Fault> {
-        let last = self.state.info(self.client, self.client.deadline()).await?.state.last_seq;
-        Ok(self.after.is_some_and(|after| after < last))
+    /// appender, so that one that was kept may not have heard of it. A new one has, unless its server isn't the stream's
+    /// leader and has yet to get the record.
+    async fn is_behind(&self, fresh: bool) -> Result<bool, Fault> {
+        let by = self.client.deadline();
+        let info = self.state.info(self.client, by).await?;
+        let next = self.after.map_or(1, |after| after.saturating_add(1));
+        if next > info.state.last_seq || fresh && info.config.num_replicas <= 1 {
+            return Ok(false);
+        }
+        if !fresh {
+            return Ok(true);
+        }
+        // What was last may have been removed: the leader knows.
+        let what = format!("STREAM.MSG.GET.{}", self.state.name);
+        let body = json!({ "seq": next, "next_by_subj": ">" });
+        match api::call::<IgnoredAny>(self.client, by, &what, &body).await {
+            Ok(_) => Ok(true),
+            // One who may not ask goes by what the consumer's server has.
+            Err(fault) if fault.code == ErrorCode::NO_MESSAGE_FOUND || fault.kind == ErrorKind::Forbidden => Ok(false),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// Records were left out before the one at this place. Where they were removed from the beginning, which others are

@@ -279,6 +279,14 @@ async fn a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost(kind: Nats
     let mut seen = within("the tail gets there", following).await.unwrap();
     let mut there = numbers(&stream, Start::Earliest).await;
     assert_eq!(seen, there, "what a tail gave");
+    // A stream whose last record was removed has an end, too.
+    let url = cluster.url();
+    let one = url.split(',').next().unwrap();
+    let jetstream = jetstream::new(async_nats::connect(one).await.unwrap());
+    let mut raw = jetstream.get_stream(NAME).await.unwrap();
+    let last = raw.info().await.unwrap().state.last_sequence;
+    assert!(raw.delete_message(last).await.unwrap());
+    assert_eq!(numbers(&stream, Start::Earliest).await, there[..there.len() - 1]);
     for all in [&mut seen, &mut there] {
         all.retain(|n| *n != u64::MAX && *n != 0);
     }
