@@ -1,5 +1,6 @@
 //! A handle to a durable: what it asked for, what came, and how that is settled.
 
+mod place;
 mod skipped;
 
 use std::collections::VecDeque;
@@ -24,6 +25,7 @@ use crate::broker::lock;
 use crate::capability::{BackendError, BoundDurable, GroupAddress, Host, Pulled, Stored, Ticket, Verdict};
 use crate::error::{ErrorKind, Outcome};
 use crate::stream::{DurableSettings, Position, StreamAddress};
+use place::{Place, place, verdict};
 use skipped::Reached;
 
 /// How often the server tells that a request still waits; one that ends soon does without.
@@ -342,39 +344,6 @@ fn over(status: u16, words: &str) -> Result<Answer, Fault> {
     }
 }
 
-/// What a delivery's own address says of it.
-#[derive(Debug, PartialEq, Eq)]
-struct Place {
-    sequence: u64,
-    /// How many deliveries there were, with this one.
-    delivery: u64,
-    attempt: u32,
-    /// When the record was stored, in nanoseconds.
-    stored: u64,
-}
-
-/// Reads such an address, of which there are two forms.
-fn place(reply: &[u8]) -> Option<Place> {
-    let reply = std::str::from_utf8(reply).ok()?;
-    let tokens: Vec<&str> = reply.strip_prefix(SETTLEMENTS)?.split('.').collect();
-    // `stream.consumer.attempt.sequence.delivery.stored.…`, with domain and account before in the second form.
-    let skip = if tokens.len() < 9 { 2 } else { 4 };
-    let number = |index: usize| tokens.get(skip + index)?.parse::<u64>().ok();
-    let attempt = u32::try_from(number(0)?).unwrap_or(u32::MAX);
-    Some(Place { sequence: number(1)?, delivery: number(2)?, attempt, stored: number(3)? })
-}
-
-fn verdict(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Ack => "+ACK".to_owned(),
-        Verdict::Nak(delay) if delay.is_zero() => "-NAK".to_owned(),
-        Verdict::Nak(delay) => format!("-NAK {{\"delay\": {}}}", delay.as_nanos()),
-        Verdict::Term(reason) if reason.is_empty() => "+TERM".to_owned(),
-        Verdict::Term(reason) => format!("+TERM {reason}"),
-        Verdict::InProgress => "+WPI".to_owned(),
-    }
-}
-
 impl BoundDurable for NatsDurable {
     async fn pull(&self, max: usize, wait: Duration) -> Result<Vec<Pulled>, BackendError> {
         let now = Instant::now();
@@ -491,29 +460,5 @@ impl BoundDurable for NatsDurable {
 impl fmt::Debug for NatsDurable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NatsDurable").field("next", &self.next).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_deliverys_address_has_its_place_and_attempt_in_both_forms() {
-        let given =
-            |sequence, attempt| Some(Place { sequence, delivery: 9, attempt, stored: 1_796_013_055_371_377_564 });
-        assert_eq!(place(b"$JS.ACK.s.m_x.2.7.9.1796013055371377564.0"), given(7, 2));
-        assert_eq!(place(b"$JS.ACK._.hash.s.m_x.3.8.9.1796013055371377564.0"), given(8, 3));
-        assert_eq!(place(b"$JS.ACK.hub.hash.s.m_x.3.8.9.1796013055371377564.0.random"), given(8, 3));
-        for wrong in ["", "$JS.ACK.", "$JS.ACK.s.m_x.a.b.c.d.e", "_INBOX.s.m_x.2.7.9.1.0", "$JS.ACK.s.m_x.1"] {
-            assert_eq!(place(wrong.as_bytes()), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_verdict_is_said_as_the_server_knows_it() {
-        assert_eq!(verdict(&Verdict::Nak(Duration::from_millis(20))), "-NAK {\"delay\": 20000000}");
-        assert_eq!(verdict(&Verdict::Nak(Duration::ZERO)), "-NAK");
-        assert_eq!(verdict(&Verdict::Term("no good".to_owned())), "+TERM no good");
     }
 }
