@@ -24,8 +24,9 @@ use crate::stream::{DurableInfo, DurableSettings, Position};
 /// 6. What would be handed out for more than [`max_deliver`](DurableSettings::max_deliver) times never is again, stays in
 ///    the stream, and is told to the handles that are bound then, as [`Pulled::Exhausted`].
 /// 7. Where records were removed from the stream before any handle was handed them, the handle that gets the next one is
-///    told first, as [`Pulled::Trimmed`]; others may be with what they get later. Where it hands out a [`prefix`](DurableSettings::prefix) only, it may be untold.
-///    What is removed after it was handed out comes no more and holds up nothing.
+///    told first, as [`Pulled::Trimmed`]; others may be with what they get later. Under a
+///    [`prefix`](DurableSettings::prefix) it may be untold. What is removed after it was handed out comes no more and holds
+///    up nothing.
 /// 8. What is acknowledged or terminated never comes again, also after the server was killed.
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no cursors",
