@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::queue::{Fate, Queue};
 use super::{Notified, WorkerNotice};
 use crate::broker::caught;
-use crate::capability::{Backend, Stored};
+use crate::capability::{Backend, Record, Stored};
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, HandlerError, Operation};
@@ -63,6 +65,14 @@ impl Retry {
     }
 }
 
+/// What is said of a record once it is handled: everything but its content.
+fn outline(stored: &Stored) -> Stored {
+    let Stored { position, attempt, record } = stored;
+    let key = record.key.clone();
+    let record = Record { key, ..Record::new(record.origin.clone(), Bytes::new()) };
+    Stored { position: *position, attempt: *attempt, record }
+}
+
 impl<T, B, H> Slot<T, B, H>
 where
     T: StreamSpec + Send + 'static,
@@ -99,7 +109,7 @@ where
         while self.queue.next(self.index, most, &mut taken, &mut fates).await {
             // A loop of handlers that are ready at once must let others run.
             tokio::task::coop::consume_budget().await;
-            self.decode(&taken, &mut fates, &mut deliveries).await;
+            self.decode(&mut taken, &mut fates, &mut deliveries).await;
             if deliveries.is_empty() {
                 continue;
             }
@@ -118,13 +128,20 @@ where
         }
     }
 
-    /// Decodes what was taken; what doesn't decode isn't handled, nor what is behind it of its key.
-    async fn decode(&self, taken: &[Stored], fates: &mut Vec<Fate>, deliveries: &mut Vec<Delivery<T>>) {
+    /// Decodes what was taken, of which the rest stays; what doesn't decode isn't handled, nor what is behind it of its key.
+    async fn decode(&self, taken: &mut [Stored], fates: &mut Vec<Fate>, deliveries: &mut Vec<Delivery<T>>) {
         fates.clear();
+        let several = taken.len() > 1;
         for stored in taken {
-            let behind = taken.len() > 1 && self.queue.is_paused(stored);
-            // Decoding runs the payload's own code.
-            let decoded = if behind { None } else { Some(caught(async { Delivery::decode(stored.clone()) }).await) };
+            let behind = several && self.queue.is_paused(stored);
+            let decoded = if behind {
+                None
+            } else {
+                let rest = outline(stored);
+                let whole = std::mem::replace(stored, rest);
+                // Decoding runs the payload's own code.
+                Some(caught(async { Delivery::decode(whole) }).await)
+            };
             let delivery = match decoded {
                 None => None,
                 Some(Err(panic)) => {

@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use super::super::client::Clients;
 use super::super::fault::{Fault, code_of};
-use super::super::log::{StreamState, read_record};
+use super::super::log::{Copies, StreamState, read_record};
 use super::super::settings::{GroupProtocol, millis};
 use super::desk::{self, is_passing};
 use super::held::{Ahead, Asked, Held};
@@ -52,6 +52,8 @@ const LOOKS: u32 = 8;
 const LOOK: Duration = Duration::from_millis(500);
 /// So long a member that leaves waits at most until it has arrived, where the broker closes.
 const ARRIVAL: Duration = Duration::from_secs(2);
+/// How often a member that leaves looks whether it has.
+const CLOSING: Duration = Duration::from_millis(2);
 /// A member that hands over in good time isn't given up for it.
 const GRACE: Duration = Duration::from_mins(1);
 
@@ -73,6 +75,7 @@ struct Polling {
     /// Whether a queue got something, since they were looked at.
     filled: Arc<AtomicBool>,
     readers: BTreeMap<u32, Reader>,
+    copies: Copies,
     /// Changes that aren't agreed to.
     changes: VecDeque<Change>,
     /// Commits that are sent.
@@ -147,6 +150,7 @@ impl Poller {
             readers: BTreeMap::new(),
             changes: VecDeque::new(),
             sent: None,
+            copies: Copies::default(),
             committer: None,
             not_before: None,
             look: (Instant::now(), 0),
@@ -168,6 +172,8 @@ impl Poller {
             .set("topic.metadata.propagation.max.ms", "1000")
             .set("queued.min.messages", "10000")
             .set("queued.max.messages.kbytes", QUEUED_KIB)
+            // While partitions without records are waited for, those whose queues were full get nothing.
+            .set("fetch.wait.max.ms", "100")
             // How long a full queue isn't filled. A second is the default, in which a fast reader starves.
             .set("fetch.queue.backoff.ms", "5");
         if settings.group_protocol == Some(GroupProtocol::Consumer) {
@@ -704,7 +710,7 @@ impl Polling {
                         }
                         reader.next = Some(offset.saturating_add(1));
                         let position = Position::new(*partition, u128::try_from(offset).unwrap_or(0));
-                        let record = read_record(&self.poller.state.known, &message);
+                        let record = read_record(&self.poller.state.known, &message, &mut self.copies);
                         taken.push(Ahead::Record(Stored { position, attempt: 1, record }));
                     }
                     Some(Err(error)) => {
@@ -770,17 +776,14 @@ impl Polling {
         }
         self.arrive();
         self.say_farewell();
-        let waits = self.is_committing();
+        self.end_commits();
         if let Some(asked) = self.sent.take() {
             answer(asked, &Fault::new(kind, Outcome::Unknown, text));
         }
-        if !waits {
-            return;
-        }
-        // Not when the answer has come at last: the group is to know now.
+        // Dropping it would take a tenth of a second to see that it is closed, and waits for a commit that is under way.
         if self.consumer.close_queue().is_ok() {
             while !self.consumer.closed() {
-                let _ = self.consumer.poll(AGAIN);
+                let _ = self.consumer.poll(CLOSING);
             }
         }
     }
@@ -809,15 +812,12 @@ impl Polling {
         }
     }
 
-    /// Lets the thread that commits end, and says whether it still waits for an answer. Otherwise the consumer is this
-    /// thread's alone, and closed when it is dropped.
-    fn is_committing(&mut self) -> bool {
-        let waits = self.sent.is_some();
+    /// Lets the thread that commits end, unless it waits for an answer.
+    fn end_commits(&mut self) {
         self.committer = None;
-        while !waits && Arc::strong_count(&self.consumer) > 1 {
+        while self.sent.is_none() && Arc::strong_count(&self.consumer) > 1 {
             std::thread::park_timeout(Duration::from_millis(1));
         }
-        waits
     }
 }
 

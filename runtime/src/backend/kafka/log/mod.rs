@@ -24,7 +24,7 @@ pub(super) use append::{append, append_all, message};
 pub(super) use manage::{delete, ensure, start};
 pub(super) use read::{Readers, read};
 pub(super) use recent::Recent;
-pub(super) use record::{Known, read as read_record};
+pub(super) use record::{Copies, Known, read as read_record};
 
 /// The number of partitions is used for so long before it is read again.
 const FRESH: Duration = Duration::from_secs(5);

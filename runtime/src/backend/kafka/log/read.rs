@@ -439,6 +439,7 @@ impl Reader {
     /// Takes what comes until there is enough or the time is up.
     fn gather(&mut self, job: &Job, enough: &Enough, until: Instant, records: &mut Vec<Stored>) -> Result<(), Stop> {
         let (Some(consumer), Some(standing)) = (&self.consumer, &mut self.at) else { return Err(Stop::Look) };
+        let mut copies = record::Copies::default();
         while records.len() < job.max {
             if job.tell.is_closed() {
                 return Err(Stop::GivenUp);
@@ -477,7 +478,7 @@ impl Reader {
                     }
                     standing.doubted = false;
                     standing.at.after.advance(position);
-                    let record = record::read(&job.state.known, &message);
+                    let record = record::read(&job.state.known, &message, &mut copies);
                     records.push(Stored { position, attempt: 1, record });
                 }
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
