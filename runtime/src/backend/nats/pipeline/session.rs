@@ -216,7 +216,10 @@ impl<'a> Session<'a> {
             }
             // Someone waits for a reply, and nothing was heard for a while.
             let pending = lock(&self.shared.queue).empty();
-            self.launch(pending, Instant::now() + self.heartbeat.min(self.timeout));
+            // It is answered behind what the server takes before, which may be large.
+            let soon = Instant::now() + self.heartbeat.min(self.timeout);
+            let deadline = self.flights.front().map_or(soon, |flight| flight.deadline.max(soon));
+            self.launch(pending, deadline);
         }
     }
 
