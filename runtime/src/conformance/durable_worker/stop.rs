@@ -63,7 +63,16 @@ async fn gives_back<S: Streams<Backend: Cursors>>(subject: &S, partitions: u32, 
         let rest: BTreeSet<u64> = (0..COUNT + 5).filter(|n| !handled.contains(n)).collect();
         RULE.same("what wasn't handled", numbers, rest);
         let again = taken.iter().filter(|one| one.attempt == 2).count() as u64;
-        RULE.same("what was handed out counts one attempt more", again, in_flight);
+        if S::COUNTS_UNARRIVED {
+            RULE.same("what was handed out counts one attempt more", again, in_flight);
+        } else {
+            // What was taken ahead before the stop has arrived; what was appended after it may have been on its way.
+            let arrived = if read_ahead as u64 > COUNT { COUNT - 3 } else { 0 };
+            RULE.that(
+                (arrived..=in_flight).contains(&again),
+                &format!("{again} of {in_flight} count one attempt more"),
+            );
+        }
         RULE.that(taken.iter().all(|one| one.attempt <= 2), "it counts one attempt and no more");
         RULE.same("nothing else is left", crew.left().await, (0, 62));
     }

@@ -67,6 +67,8 @@ pub trait Streams: Subject<Backend: Log> {
     const UPDATES: bool = false;
     /// Whether who reads a stream that is removed and made anew at once is told so. Kafka's client goes on where it was.
     const RENEWS: bool = true;
+    /// Whether a delivery counts an attempt that didn't arrive, since its handle let go while it was on its way.
+    const COUNTS_UNARRIVED: bool = true;
 
     /// Removes the records of a partition up to a position, past the backend. Only a system that doesn't
     /// [count](Self::COUNTS) is asked to.

@@ -1,7 +1,7 @@
 //! Sharded channels over a cluster's nodes.
 
 use tidings::backend::RedisCluster;
-use tidings_tests::harness::{Cluster, Replicas};
+use tidings_tests::harness::{Cluster, Direction, Replicas};
 
 use super::*;
 
@@ -29,6 +29,39 @@ fn nodes_that_differ_are_refused() {
     for (urls, words) in refused {
         let text = RedisCluster::new(urls).unwrap_err().to_string();
         assert!(text.contains(words) && !text.contains("hunter"), "{urls:?}: {text}");
+    }
+}
+
+/// A dropped operation has the next one ask for the slots, also where there is nobody else to ask and the answer takes long.
+#[tokio::test]
+async fn the_only_node_has_an_operations_time_to_tell_the_slots() {
+    const TIMEOUT: Duration = Duration::from_secs(6);
+    let cluster = Cluster::start(Kind::Redis8, Replicas::None, RedisOptions::default()).await;
+    let proxy = Proxy::start(cluster.nodes()[0].port()).await;
+    for slow in [TIMEOUT / 2, TIMEOUT * 2] {
+        let limits = Limits::default().heartbeat(HEARTBEAT).timeout(TIMEOUT);
+        let config = Config::new(Namespace::new("shop", "test").unwrap()).limits(limits);
+        let broker = Broker::new(RedisCluster::new([proxy.url()]).unwrap(), config).unwrap();
+        let topic = Counted::topic(&broker).unwrap();
+        let (key, event) = ("a".to_owned(), counted(1));
+        proxy.stall(Direction::ToClient, true);
+        let answering = async {
+            tokio::time::sleep(slow).await;
+            proxy.stall(Direction::ToClient, false);
+        };
+        let (published, ()) = tokio::join!(topic.publish(&key, &event), answering);
+        match published {
+            Ok(_) => assert!(slow < TIMEOUT, "it took longer than the timeout"),
+            Err(error) => {
+                assert_eq!(
+                    (error.kind(), error.outcome()),
+                    (ErrorKind::Timeout, Outcome::NotApplied),
+                    "after {slow:?}"
+                );
+                assert!(slow > TIMEOUT, "{error:?}");
+            }
+        }
+        broker.close(DEADLINE).await.unwrap();
     }
 }
 

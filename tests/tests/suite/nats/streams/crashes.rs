@@ -142,6 +142,26 @@ async fn an_append_that_is_cut_off_midway_is_unknown_and_one_with_an_id_can_be_r
     assert_eq!(numbers(&rows(server.url()), Start::Earliest).await, (0..40).collect::<Vec<_>>());
 }
 
+/// What is asked for behind it, a sign of life, comes no sooner.
+#[tokio::test]
+async fn a_request_by_itself_has_its_timeout_on_a_server_that_stands_still_for_less() {
+    let server = server().await;
+    let stream = rows_with(server.url(), Limits::default().timeout(DEADLINE));
+    stream.ensure(StreamSettings::new()).await.unwrap();
+    fill(&stream, 0..3).await;
+    for n in 3..6 {
+        server.pause().await;
+        let standing = async {
+            tokio::time::sleep(6 * HEARTBEAT).await;
+            server.resume().await;
+        };
+        let (key, entry) = (1, row(n));
+        let (appended, ()) = tokio::join!(stream.append(&key, &entry), standing);
+        appended.unwrap();
+    }
+    assert_eq!(numbers(&stream, Start::Earliest).await, (0..6).collect::<Vec<_>>());
+}
+
 #[tokio::test]
 async fn a_paused_server_is_a_timeout_and_close_does_not_wait_for_it() {
     let server = server().await;
