@@ -27,6 +27,7 @@ use super::groups::{Desks, Members};
 use super::log::{Readers, Recent};
 use super::settings::Settings;
 use super::unit::Units;
+use super::waits::{Wait, Waits};
 use crate::broker::lock;
 use crate::capability::Host;
 use crate::error::{ErrorKind, Outcome};
@@ -36,8 +37,6 @@ const MOST_CALLS: usize = 8;
 /// How soon a thread that blocks in the library notices that the broker closes.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
 
-/// Where an append ended: partition and offset.
-pub(super) type Placed = Result<(i32, i64), Fault>;
 pub(super) type Asker = BaseConsumer<News>;
 pub(super) type Sender = BaseProducer<News>;
 
@@ -58,6 +57,7 @@ pub(super) struct Clients {
     pub(super) desks: Desks,
     pub(super) members: Members,
     pub(super) units: Units,
+    pub(super) waits: Arc<Waits>,
 }
 
 impl Clients {
@@ -68,6 +68,7 @@ impl Clients {
             desks: Desks::default(),
             members: Members::default(),
             units: Units::default(),
+            waits: Arc::default(),
             host,
             settings,
             stop: Arc::default(),
@@ -83,6 +84,7 @@ impl Clients {
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.readers.stop();
+        self.waits.close();
     }
 
     /// Whether the broker closes.
@@ -196,7 +198,8 @@ impl Clients {
         Ok(true)
     }
 
-    fn has_sender(&self) -> bool {
+    /// Whether the client that appends is there and can do so.
+    pub(super) fn has_sender(&self) -> bool {
         let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
         sender.as_ref().is_some_and(|sender| !sender.client().context().is_fatal())
     }
@@ -209,10 +212,13 @@ impl Clients {
             return Err(Fault::closed(Outcome::NotApplied));
         }
         let (kept, stop, slot, gone) = (made.clone(), self.stop.clone(), self.sender.clone(), self.gone.clone());
+        let waits = self.waits.clone();
+        let slice = SLICE.min(self.host.limits().timeout / 8);
         self.thread("kafka producer", move || {
             let fatal = || kept.client().context().is_fatal();
             while !stop.load(Ordering::Acquire) && !fatal() {
-                kept.poll(SLICE);
+                kept.poll(slice);
+                waits.expire(slice);
             }
             if let Some((code, _)) = kept.client().fatal_error() {
                 // What is on its way is told that.
@@ -231,7 +237,7 @@ impl Clients {
     }
 
     /// Hands a record to the client that appends. It doesn't block.
-    pub(super) fn send(&self, record: BaseRecord<'_, [u8], [u8], Box<Told>>) -> Result<(), Fault> {
+    pub(super) fn send(&self, record: BaseRecord<'_, [u8], [u8], Arc<Wait>>) -> Result<(), Fault> {
         let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
         let sent = match &*sender {
             Some(sender) => sender.send(record).map_err(|(error, _)| {
@@ -279,18 +285,6 @@ impl Clients {
         if let Some(sender) = &*sender {
             sender.client().context().well();
         }
-    }
-}
-
-/// Who waits for an append.
-pub(super) struct Told {
-    tell: oneshot::Sender<Placed>,
-}
-
-impl Told {
-    pub(super) fn new() -> (Box<Self>, oneshot::Receiver<Placed>) {
-        let (tell, told) = oneshot::channel();
-        (Box::new(Self { tell }), told)
     }
 }
 
@@ -361,18 +355,16 @@ impl ClientContext for News {
 impl ConsumerContext for News {}
 
 impl ProducerContext for News {
-    type DeliveryOpaque = Box<Told>;
+    type DeliveryOpaque = Arc<Wait>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, told: Box<Told>) {
-        let placed = match result {
+    fn delivery(&self, result: &DeliveryResult<'_>, wait: Arc<Wait>) {
+        wait.tell(match result {
             Ok(message) => {
                 self.state.down.store(false, Ordering::Release);
                 Ok((message.partition(), message.offset()))
             }
             Err((error, _)) => Err(self.failed(error)),
-        };
-        // Who appended may have given up.
-        let _ = told.tell.send(placed);
+        });
     }
 }
 

@@ -8,6 +8,7 @@ mod log;
 mod settings;
 mod unit;
 mod url;
+mod waits;
 
 use std::fmt;
 use std::sync::Arc;

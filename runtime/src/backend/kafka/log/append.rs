@@ -4,19 +4,37 @@ use std::sync::Arc;
 
 use rdkafka::producer::BaseRecord;
 use rdkafka::util::IntoOpaque;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::super::client::{Clients, Placed, Told};
+use super::super::client::Clients;
 use super::super::fault::Fault;
-use super::{Layout, StreamState, by, record, state};
+use super::super::waits::Waiting;
+use super::{Held, Layout, StreamState, by, record, state};
 use crate::capability::{BackendError, Record, StreamAddress};
 use crate::error::{ErrorKind, Outcome};
 use crate::stream::{Position, Receipt};
 
-/// Finds the stream and makes the client that appends. Nothing is sent before.
-async fn prepare(clients: &Arc<Clients>, state: &Arc<StreamState>) -> Result<Layout, Fault> {
-    let layout = state.layout(clients).await?;
+/// What is needed to hand records over, and when their time is over.
+struct Prepared {
+    layout: Layout,
+    deadline: Instant,
+}
+
+/// Finds the stream and makes the client that appends, by the deadline. Nothing is sent before.
+async fn prepare(clients: &Arc<Clients>, state: &Arc<StreamState>) -> Result<Prepared, BackendError> {
+    let now = Instant::now();
+    let deadline = now + clients.host.limits().timeout;
+    let held = state.held(clients, now);
+    let layout = match held {
+        Held::Fresh(partitions) if clients.has_sender() => Layout { partitions, anew: false },
+        // In a box: it is large and rare, and would be part of every append.
+        held => Box::pin(by(&clients.host, deadline, Outcome::NotApplied, found(clients, state, held))).await?,
+    };
+    Ok(Prepared { layout, deadline })
+}
+
+async fn found(clients: &Arc<Clients>, state: &Arc<StreamState>, held: Held) -> Result<Layout, Fault> {
+    let layout = state.layout_of(held, clients).await?;
     let made = clients.sender().await?;
     if made || layout.anew {
         // It may know the topic as it was before, or as one that isn't there. A new one asks for its identity at once where
@@ -55,22 +73,21 @@ pub(in super::super) fn message<'a, O: IntoOpaque>(
 }
 
 /// Hands a record over. It is on its way when this returns.
-fn send(
-    clients: &Clients,
+fn send<'a>(
+    clients: &'a Clients,
     state: &StreamState,
-    layout: Layout,
+    prepared: &Prepared,
     record: &Record,
-) -> Result<oneshot::Receiver<Placed>, Fault> {
-    let (tell, told) = Told::new();
-    let message = message(state, state.partition(layout.partitions, record.key.as_ref()), record, tell);
+) -> Result<Waiting<'a>, Fault> {
+    let waiting = clients.waits.begin(prepared.deadline)?;
+    let partition = state.partition(prepared.layout.partitions, record.key.as_ref());
+    let message = message(state, partition, record, waiting.wait());
     clients.send(message).inspect_err(|fault| state.learn(fault))?;
-    Ok(told)
+    Ok(waiting)
 }
 
-async fn told(clients: &Clients, state: &StreamState, told: oneshot::Receiver<Placed>) -> Result<Receipt, Fault> {
-    // The client tells of every record before it goes.
-    let placed = told.await.unwrap_or_else(|_| Err(Fault::closed(Outcome::Unknown)));
-    let placed = placed.map_err(|fault| clients.explain(fault));
+async fn told(clients: &Clients, state: &StreamState, waiting: Waiting<'_>) -> Result<Receipt, BackendError> {
+    let placed = waiting.await.map_err(|fault| clients.explain(fault));
     let (partition, offset) = placed.inspect_err(|fault| state.learn(fault))?;
     let position = u32::try_from(partition).ok().zip(u128::try_from(offset).ok());
     Ok(Receipt::new(position.map(|(partition, offset)| Position::new(partition, offset)), false))
@@ -82,13 +99,11 @@ pub(in super::super) async fn append(
     stream: &StreamAddress,
     record: Record,
 ) -> Result<Receipt, BackendError> {
-    let host = &clients.host;
-    let deadline = Instant::now() + host.limits().timeout;
     let state = state(stream);
-    let layout = by(host, deadline, Outcome::NotApplied, prepare(clients, state)).await?;
-    let sent = send(clients, state, layout, &record)?;
+    let prepared = prepare(clients, state).await?;
+    let waiting = send(clients, state, &prepared, &record)?;
     drop(record);
-    by(host, deadline, Outcome::Unknown, told(clients, state, sent)).await
+    told(clients, state, waiting).await
 }
 
 /// Appends several records, those of a partition in order.
@@ -97,19 +112,17 @@ pub(in super::super) async fn append_all(
     stream: &StreamAddress,
     records: Vec<Record>,
 ) -> Vec<Result<Receipt, BackendError>> {
-    let host = &clients.host;
-    let deadline = Instant::now() + host.limits().timeout;
     let state = state(stream);
-    let layout = match by(host, deadline, Outcome::NotApplied, prepare(clients, state)).await {
-        Ok(layout) => layout,
+    let prepared = match prepare(clients, state).await {
+        Ok(prepared) => prepared,
         Err(failed) => return refused_all(records.len(), failed),
     };
-    let sent: Vec<_> = records.iter().map(|record| send(clients, state, layout, record)).collect();
+    let sent: Vec<_> = records.iter().map(|record| send(clients, state, &prepared, record)).collect();
     drop(records);
     let mut answers = Vec::with_capacity(sent.len());
     for sent in sent {
         answers.push(match sent {
-            Ok(sent) => by(host, deadline, Outcome::Unknown, told(clients, state, sent)).await,
+            Ok(waiting) => told(clients, state, waiting).await,
             Err(fault) => Err(fault.into()),
         });
     }

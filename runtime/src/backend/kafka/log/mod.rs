@@ -64,7 +64,12 @@ pub(super) fn state(stream: &StreamAddress) -> &Arc<StreamState> {
 impl StreamState {
     /// How many partitions there are, read from the server where that isn't known.
     pub(super) async fn layout(self: &Arc<Self>, clients: &Arc<Clients>) -> Result<Layout, Fault> {
-        let anew = match self.held(clients) {
+        self.layout_of(self.held(clients, Instant::now()), clients).await
+    }
+
+    /// The same, where it was looked up what is known.
+    async fn layout_of(self: &Arc<Self>, held: Held, clients: &Arc<Clients>) -> Result<Layout, Fault> {
+        let anew = match held {
             Held::Fresh(partitions) => return Ok(Layout { partitions, anew: false }),
             Held::Old => false,
             Held::Nothing => true,
@@ -87,10 +92,9 @@ impl StreamState {
 
     /// What was read of late. Now and then one who asks is to read it again, since another process may have removed the
     /// stream and made it anew, and so is everyone while the cluster is out of reach.
-    fn held(&self, clients: &Clients) -> Held {
+    fn held(&self, clients: &Clients, now: Instant) -> Held {
         let mut held = lock(&self.partitions);
         let Some((partitions, since)) = held.as_mut() else { return Held::Nothing };
-        let now = Instant::now();
         if now.duration_since(*since) >= FRESH {
             *since = now;
             return Held::Old;
