@@ -257,13 +257,13 @@ impl RedisClusterClient {
             map.first
         };
         let mut last = Fault::unreachable("the cluster has no node");
-        let (deadline, least) = (self.deadline(), self.host.limits().timeout / 4);
+        let (deadline, floor) = (self.deadline(), self.host.limits().timeout / 4);
         for turn in 0..candidates.len() {
             let index = (first + turn) % candidates.len();
             // One that stands still leaves time for the others, and the last has all that is left.
             let left = deadline.saturating_duration_since(Instant::now());
             let unasked = u32::try_from(candidates.len() - turn).unwrap_or(u32::MAX);
-            let share = (left / unasked).max(least);
+            let share = (left / unasked).max(floor);
             // Should this be given up midway, the next question begins with the next node.
             lock(&self.map).first = index + 1;
             match by(Instant::now() + share, Outcome::NotApplied, self.ask_node(&candidates[index], share)).await {
