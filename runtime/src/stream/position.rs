@@ -1,5 +1,5 @@
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::fmt;
 use std::str::FromStr;
 
@@ -125,7 +125,7 @@ impl Positions {
 
     /// Iterates over the positions by partition.
     pub fn iter(&self) -> impl Iterator<Item = Position> + '_ {
-        self.offsets.iter().map(|(partition, offset)| Position::new(*partition, *offset))
+        self.into_iter()
     }
 
     /// Says whether there is none.
@@ -153,6 +153,26 @@ impl FromIterator<Position> for Positions {
 impl Extend<Position> for Positions {
     fn extend<I: IntoIterator<Item = Position>>(&mut self, positions: I) {
         positions.into_iter().for_each(|position| self.advance(position));
+    }
+}
+
+/// By partition.
+impl IntoIterator for Positions {
+    type Item = Position;
+    type IntoIter = std::iter::Map<btree_map::IntoIter<u32, u128>, fn((u32, u128)) -> Position>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.offsets.into_iter().map(|(partition, offset)| Position::new(partition, offset))
+    }
+}
+
+/// By partition.
+impl<'a> IntoIterator for &'a Positions {
+    type Item = Position;
+    type IntoIter = std::iter::Map<btree_map::Iter<'a, u32, u128>, fn((&'a u32, &'a u128)) -> Position>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.offsets.iter().map(|(partition, offset)| Position::new(*partition, *offset))
     }
 }
 
@@ -231,6 +251,9 @@ mod tests {
         let list: Positions = [Position::new(1, 5), Position::new(0, 2), Position::new(1, 3)].into_iter().collect();
         assert_eq!(list.to_string(), "0:2,1:5");
         assert_eq!("0:2,1:5".parse::<Positions>().unwrap(), list);
+        let inside = [Position::new(0, 2), Position::new(1, 5)];
+        assert_eq!((&list).into_iter().collect::<Vec<_>>(), inside);
+        assert_eq!(list.clone().into_iter().collect::<Vec<_>>(), inside);
         assert_eq!("".parse::<Positions>().unwrap(), Positions::new());
         for text in ["0:1,0:2", ",", "0:1,", "0:1;1:2"] {
             assert!(text.parse::<Positions>().is_err(), "{text}");
