@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::address::NameError;
 use crate::capability::BackendError;
 use crate::declaration::Declaration;
 use crate::stream::Position;
@@ -160,7 +161,7 @@ impl ErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Building a broker or a registry.
+    /// Building a broker or a registry, or what they are built of.
     Build,
     /// Binding a declaration.
     Bind,
@@ -174,8 +175,10 @@ pub enum Operation {
     Receive,
     /// Running a supervision.
     Supervise,
-    /// Creating or changing a stream, a group or a durable.
+    /// Creating a stream, a group or a durable.
     Ensure,
+    /// Changing the settings of a stream or a durable.
+    Update,
     /// Removing a stream, a group or a consumer.
     Delete,
     /// Appending one record or several.
@@ -186,6 +189,8 @@ pub enum Operation {
     Consume,
     /// Acknowledging deliveries, keeping them or giving them back.
     Settle,
+    /// Moving a group without members.
+    Reset,
     /// Looking at a group.
     Inspect,
     /// Removing records.
@@ -211,11 +216,13 @@ impl Operation {
             Self::Receive => "receive",
             Self::Supervise => "supervise",
             Self::Ensure => "ensure",
+            Self::Update => "update",
             Self::Delete => "delete",
             Self::Append => "append",
             Self::Read => "read",
             Self::Consume => "consume",
             Self::Settle => "settle",
+            Self::Reset => "reset",
             Self::Inspect => "inspect",
             Self::Trim => "trim",
             Self::Record => "record",
@@ -407,16 +414,11 @@ pub(crate) struct Whole<'a>(pub(crate) &'a Error);
 
 impl fmt::Display for Whole<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)?;
-        let mut source = std::error::Error::source(self.0);
-        while let Some(behind) = source {
-            write!(f, ": {behind}")?;
-            source = behind.source();
-        }
-        Ok(())
+        write!(f, "{:#}", self.0)
     }
 }
 
+/// With `{:#}` what is behind it follows, joined by colons.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.inner;
@@ -471,6 +473,11 @@ impl fmt::Display for Error {
         if inner.outcome == Outcome::Unknown {
             f.write_str("; it may have happened")?;
         }
+        let mut behind = StdError::source(self).filter(|_| f.alternate());
+        while let Some(source) = behind {
+            write!(f, ": {source}")?;
+            behind = source.source();
+        }
         Ok(())
     }
 }
@@ -493,6 +500,13 @@ impl fmt::Debug for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.inner.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// `Invalid`, with the rule that the name breaks.
+impl From<NameError> for Error {
+    fn from(wrong: NameError) -> Self {
+        Self::new(ErrorKind::Invalid, Operation::Build).detail(wrong.to_string())
     }
 }
 
@@ -522,5 +536,19 @@ impl fmt::Debug for HandlerError {
 impl fmt::Display for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_tells_what_is_behind_it_where_it_is_asked_to() {
+        let failed = BackendError::new(ErrorKind::Unavailable, Outcome::Unknown).with_source("it is raining");
+        let error = Error::of_backend(failed, Operation::Append).on("nats");
+        assert_eq!(error.to_string(), "append on nats: the server is unavailable; it may have happened");
+        assert_eq!(format!("{error:#}"), format!("{error}: it is raining"));
+        assert_eq!(Whole(&error).to_string(), format!("{error:#}"));
     }
 }

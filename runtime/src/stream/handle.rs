@@ -39,10 +39,10 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
             && !(1..=64).contains(&replicas)
         {
             let detail = format!("`Replicas({replicas})`; give 1 to 64");
-            return Err(self.error(ErrorKind::Invalid, Operation::Append).detail(detail));
+            return Err(self.error(ErrorKind::Invalid, Operation::Bind).detail(detail));
         }
         B::admits(&self.broker.inner.client, &self.bound.address, durability)
-            .map_err(|problem| self.error(ErrorKind::Unsupported, Operation::Append).detail(problem))?;
+            .map_err(|problem| self.error(ErrorKind::Unsupported, Operation::Bind).detail(problem))?;
         let mut stream = self.clone();
         stream.durability = durability;
         Ok(stream)
@@ -84,8 +84,8 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
     /// Dropped before it is ready, the settings may or may not be changed. Call it again.
     pub fn update(&self, settings: StreamSettings) -> Call<'_, ()> {
         Call::new(async move {
-            self.within_bounds(&settings, Operation::Ensure)?;
-            self.operate(Operation::Ensure, B::update(self.client(), &self.bound.address, &settings)).await?;
+            self.within_bounds(&settings, Operation::Update)?;
+            self.operate(Operation::Update, B::update(self.client(), &self.bound.address, &settings)).await?;
             self.bound.remember(Some(settings));
             Ok(())
         })

@@ -56,7 +56,7 @@ pub async fn commit_reset<S: Streams<Backend: CommitGroups>>(subject: S) {
     for start in [Start::Earliest, Start::Latest, Start::from(told[0])] {
         let refused = RULE.fails("with a member", group.reset_offsets(start)).await;
         RULE.refused("with a member", &refused, ErrorKind::Conflict);
-        RULE.same("the operation", refused.operation(), Operation::Settle);
+        RULE.same("the operation", refused.operation(), Operation::Reset);
         RULE.that(!refused.is_transient(), "a conflict doesn't pass by itself");
     }
     let refused = RULE.fails("removing with a member", group.delete()).await;

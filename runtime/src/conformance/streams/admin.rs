@@ -39,11 +39,13 @@ pub async fn stream_update<S: Streams>(subject: S) {
         RULE.ok("ensuring", stream.ensure(first.clone())).await;
         let refused = RULE.fails("changing", stream.update(second)).await;
         RULE.refused("changing what can't be changed", &refused, ErrorKind::Unsupported);
+        RULE.same("the operation", refused.operation(), Operation::Update);
         RULE.ok("what was refused changes nothing", other.ensure(first)).await;
         return;
     }
     let absent = RULE.fails("changing no stream", stream.update(second.clone())).await;
     RULE.refused("changing no stream", &absent, ErrorKind::Absent);
+    RULE.same("the operation", absent.operation(), Operation::Update);
     RULE.ok("ensuring", stream.ensure(first.clone())).await;
     for n in 0..10 {
         RULE.ok("appending", stream.append(&1, &Entry { n })).await;

@@ -118,7 +118,7 @@ impl<T: StreamSpec, B: CommitGroups> CommitGroup<T, B> {
         let (stream, to) = (&self.stream, to.into());
         Call::new(async move {
             let moving = B::reset_offsets(stream.client(), &self.bound.address, &to);
-            stream.operate(Operation::Settle, moving).await
+            stream.operate(Operation::Reset, moving).await
         })
     }
 

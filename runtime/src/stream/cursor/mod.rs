@@ -112,9 +112,9 @@ impl<T: StreamSpec, B: Cursors> Durable<T, B> {
     /// [`ensure`](Self::ensure).
     pub fn update(&self, settings: DurableSettings) -> Call<'_, ()> {
         Call::new(async move {
-            self.within_bounds(&settings, Operation::Ensure)?;
+            self.within_bounds(&settings, Operation::Update)?;
             let updating = B::update_durable(self.stream.client(), &self.bound.address, &settings);
-            self.stream.operate(Operation::Ensure, updating).await?;
+            self.stream.operate(Operation::Update, updating).await?;
             self.bound.remember_durable(Some(settings));
             Ok(())
         })

@@ -249,6 +249,9 @@ mod tests {
             let refused = DurableOwner::agent(wrong).unwrap_err().to_string();
             assert!(refused.contains("must match"), "{refused}");
         }
+        let refused = crate::Error::from(DurableOwner::module("A").unwrap_err());
+        assert_eq!(refused.kind(), crate::ErrorKind::Invalid);
+        assert_eq!(refused.to_string(), "build: invalid; owner `A` must match `[a-z0-9][a-z0-9_-]{0,62}`");
     }
 
     #[test]
