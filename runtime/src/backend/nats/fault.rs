@@ -5,8 +5,14 @@ use std::sync::Arc;
 
 use async_nats::jetstream::ErrorCode;
 
+use super::wire;
 use crate::capability::BackendError;
 use crate::error::{ErrorKind, Outcome};
+
+/// What JetStream is asked by begins with it; a stream's name follows within five words.
+const JETSTREAM: &str = "$JS.API.";
+/// One of these, with one word more before the name.
+const FETCHES: &str = "$JS.API.CONSUMER.MSG.NEXT.";
 
 /// A failure that several callers share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,8 +134,19 @@ impl Fault {
         Self::new(ErrorKind::TooLarge, Outcome::NotApplied, text)
     }
 
-    pub(super) fn no_right_to_publish() -> Self {
-        Self::forbidden("the server refused to take it; grant the user `publish` for its subject")
+    /// Below an address the subject has a key, which no error tells; what JetStream is asked by has none at first.
+    pub(super) fn no_right_to_publish(subject: &str) -> Self {
+        let what = if subject.starts_with(JETSTREAM) {
+            let rest = if subject.starts_with(FETCHES) { 6 } else { 5 };
+            let known: Vec<_> = subject.split('.').take(rest).collect();
+            let below = if subject.split('.').nth(rest).is_some() { ".>" } else { "" };
+            format!("`{}{below}`", known.join("."))
+        } else if subject.starts_with(wire::SETTLEMENTS) {
+            format!("`{}>`", wire::SETTLEMENTS)
+        } else {
+            "the address, and with a key for all below it (`.>`); `address()` tells it".to_owned()
+        };
+        Self::forbidden(format!("the server refused to take it; grant the user `publish` for {what}"))
     }
 
     pub(super) fn no_right_to_subscribe() -> Self {
@@ -330,6 +347,21 @@ mod tests {
             assert!(fault.text.contains(&code.to_string()), "{}", fault.text);
         }
         assert!(Fault::of_jetstream(ErrorCode(10_077), "maximum messages exceeded").text.contains("full"));
+    }
+
+    #[test]
+    fn a_right_that_lacks_is_named_without_a_key() {
+        for (subject, named) in [
+            ("$JS.API.STREAM.INFO.s", "`$JS.API.STREAM.INFO.s`"),
+            ("$JS.API.CONSUMER.CREATE.s.m_x.shop.v1.hunter2.>", "`$JS.API.CONSUMER.CREATE.s.>`"),
+            ("$JS.API.CONSUMER.MSG.NEXT.s.m_x", "`$JS.API.CONSUMER.MSG.NEXT.s.>`"),
+            ("$JS.API.STREAM.NAMES", "`$JS.API.STREAM.NAMES`"),
+            ("$JS.ACK.s.m_x.1.17.3.1700000000000000000.5", "`$JS.ACK.>`"),
+            ("shop.prod.topic.orders.v1.hunter2", "`address()`"),
+        ] {
+            let said = Fault::no_right_to_publish(subject).text;
+            assert!(said.contains(named) && !said.contains("hunter2"), "{said}");
+        }
     }
 
     #[test]

@@ -26,6 +26,7 @@ async fn a_publish_without_the_right_is_told_to_its_own_caller(kind: NatsKind) {
     let failed = topic.publish(&"hunter2".to_owned(), &counted(2)).await.unwrap_err();
     assert_eq!((failed.kind(), failed.outcome()), (ErrorKind::Forbidden, Outcome::NotApplied), "{failed:?}");
     assert!(!whole_text(&failed).contains("hunter2"), "{}", whole_text(&failed));
+    assert!(whole_text(&failed).contains("`address()` tells it"), "{}", whole_text(&failed));
     assert_eq!(receive(&mut subscription).await, 1);
 
     // One batch, and many callers at once.

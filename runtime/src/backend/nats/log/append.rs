@@ -70,11 +70,19 @@ async fn is_durable(
     if copies / 2 >= wanted {
         return Ok(());
     }
-    let text = format!(
-        "the stream keeps {copies} copies, and an append waits for {} beside the first; give the stream more `replicas`",
+    Err(Fault::new(ErrorKind::Unsupported, Outcome::NotApplied, too_few(wanted, copies)))
+}
+
+fn too_few(wanted: u32, copies: u32) -> String {
+    let remedy = match wanted {
+        0..=2 => format!("give the stream {} `replicas`", 2 * wanted + 1),
+        _ => "it keeps at most 5 copies, so ask for 1 or 2".to_owned(),
+    };
+    format!(
+        "an append can't wait for `Replicas({wanted})`: JetStream confirms it when most copies have it, so of this stream's \
+         {copies} with {} beside the first; {remedy}",
         copies / 2
-    );
-    Err(Fault::new(ErrorKind::Unsupported, Outcome::NotApplied, text))
+    )
 }
 
 fn send(client: &NatsClient, state: &StreamState, record: &Record) -> Result<Request, Fault> {
@@ -103,5 +111,22 @@ async fn unheard(client: &NatsClient, state: &StreamState) -> Fault {
              subjects",
         ),
         Err(fault) => unchanged(fault),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_is_told_beside_what_there_is() {
+        for (wanted, copies, parts) in [
+            (1, 1, ["`Replicas(1)`", "this stream's 1 with 0 beside", "give the stream 3 `replicas`"]),
+            (2, 3, ["`Replicas(2)`", "this stream's 3 with 1 beside", "give the stream 5 `replicas`"]),
+            (3, 1, ["`Replicas(3)`", "this stream's 1 with 0 beside", "ask for 1 or 2"]),
+        ] {
+            let said = too_few(wanted, copies);
+            assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+        }
     }
 }

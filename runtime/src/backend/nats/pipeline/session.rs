@@ -311,7 +311,7 @@ impl<'a> Session<'a> {
             Op::Complaint(text) => match Complaint::read(&text) {
                 Complaint::Fatal(fault) => return Err(fault),
                 Complaint::Publish(subject) => {
-                    let fault = Fault::no_right_to_publish();
+                    let fault = Fault::no_right_to_publish(&subject);
                     let _ = self.flights.iter_mut().any(|flight| flight.pending.refuse(&subject, &fault));
                 }
                 Complaint::Subscribe(_) => {

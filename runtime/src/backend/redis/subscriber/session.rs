@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
     fn beat(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         while self.timer.as_mut().poll(cx).is_ready() {
             if self.asked && !self.heard {
-                return Err(Fault::unreachable("the server gave no sign of life for a heartbeat"));
+                return Err(Fault::unreachable("the server gave no sign of life from one heartbeat to the next"));
             }
             self.timer.as_mut().reset(Instant::now() + self.heartbeat);
             self.heard = false;

@@ -32,6 +32,9 @@ async fn what_a_stream_cannot_be_is_refused_with_the_remedy() {
     let unsure = stream.with_durability(Durability::Fsync).unwrap_err();
     assert_eq!(unsure.kind(), ErrorKind::Unsupported);
     assert!(unsure.to_string().contains("sync_interval"), "{unsure}");
+    assert_eq!(unsure.operation(), tidings::Operation::Bind, "{unsure}");
+    let many = stream.with_durability(Durability::Replicas(3)).unwrap().append(&1, &row(1)).await.unwrap_err();
+    assert!(many.to_string().contains("`Replicas(3)`"), "{many}");
 }
 
 #[tokio::test]
@@ -168,6 +171,7 @@ async fn a_user_is_told_what_right_is_missing() {
     ];
     for failed in failures {
         assert_eq!((failed.kind(), failed.outcome()), (ErrorKind::Forbidden, Outcome::NotApplied), "{failed:?}");
+        assert!(whole_text(&failed).contains("`publish` for `$JS.API."), "{}", whole_text(&failed));
     }
     assert_eq!(numbers(&stream, Start::Earliest).await, [1]);
 }
