@@ -41,6 +41,10 @@ pub async fn commit_high_water<S: Streams<Backend: CommitGroups>>(subject: S) {
         RULE.refused("committing beyond what was read", &refused, ErrorKind::Invalid);
         RULE.same("the operation", refused.operation(), Operation::Settle);
     }
+    // Nor a partition that the stream doesn't have, which was never anyone's.
+    let strange = RULE.fails("a partition that isn't there", one.commit([told[8], Position::new(1, 0)])).await;
+    RULE.refused("a partition that isn't there", &strange, ErrorKind::Invalid);
+    RULE.that(strange.to_string().contains("no such partition"), "it says that there is no such partition");
     RULE.committed_is("what was refused", &far, 0, told[6]).await;
 
     // The next member begins right after it: none twice, none left out.

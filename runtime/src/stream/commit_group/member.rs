@@ -186,8 +186,9 @@ impl<T: StreamSpec, B: CommitGroups> Member<T, B> {
     /// # Errors
     ///
     /// `Revoked` with the partitions that aren't this member's, or no longer: their records come to the new owner. The
-    /// others are committed. `Invalid` for a position beyond what this member was given; `Timeout`, `Unavailable`,
-    /// `Refused`, `Forbidden`, `Overloaded`, `Closed`. With an unknown outcome repeat it.
+    /// others are committed. `Invalid` for a position beyond what this member was given or of a partition that the stream
+    /// doesn't have; `Timeout`, `Unavailable`, `Refused`, `Forbidden`, `Overloaded`, `Closed`. With an unknown outcome
+    /// repeat it.
     ///
     /// # Cancel safety
     ///
@@ -201,6 +202,7 @@ impl<T: StreamSpec, B: CommitGroups> Member<T, B> {
                 return Ok(());
             }
             self.can_commit(&highest).await?;
+            self.are_there(&highest).await?;
             let revoked = stream.operate(Operation::Settle, self.inner.commit(&highest)).await?;
             if revoked.is_empty() {
                 return Ok(());
@@ -230,6 +232,24 @@ impl<T: StreamSpec, B: CommitGroups> Member<T, B> {
             committed.get(position.partition()).is_none_or(|committed| committed.offset() < position.offset())
         };
         beyond.iter().find(is_new).map_or(Ok(()), |beyond| Err(self.not_given(beyond)))
+    }
+
+    /// Refuses positions of partitions that the stream doesn't have, which were never anyone's.
+    async fn are_there(&self, positions: &Positions) -> Result<(), Error> {
+        let had = self.inner.assigned().last().copied().max(lock(&self.given).iter().map(Position::partition).max());
+        let highest = positions.iter().map(Position::partition).max();
+        // Partitions are numbered without a gap.
+        if highest <= had {
+            return Ok(());
+        }
+        let stream = &self.group.stream;
+        let asking = B::lag(stream.client(), &self.group.bound.address);
+        let count = stream.operate(Operation::Settle, asking).await?.len();
+        let is_strange = |position: &Position| position.partition() as usize >= count;
+        positions.iter().find(is_strange).map_or(Ok(()), |strange| {
+            let detail = format!("`{strange}`: the stream has no such partition, but {count}, numbered from 0");
+            Err(self.group.error(ErrorKind::Invalid, Operation::Settle).detail(detail))
+        })
     }
 
     /// Those of this member's partitions that it was never given.
