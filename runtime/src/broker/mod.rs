@@ -115,7 +115,7 @@ impl<B: Backend> Broker<B> {
         let inner = &*self.inner;
         let error = |kind| Error::new(kind, Operation::Check).on(inner.system);
         let _place = inner.host.shared().admit().await.map_err(error)?;
-        let mut wanted = Wanted::default();
+        let mut wanted = Wanted { patience: Some(deadline), ..Wanted::default() };
         for (_, bound) in lock(&inner.bound).values() {
             match bound {
                 As::Topic(topic) => wanted.topics.push(topic.address.clone()),

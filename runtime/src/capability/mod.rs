@@ -12,6 +12,7 @@ mod unit;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -197,6 +198,8 @@ pub struct Wanted {
     pub topics: Vec<Arc<str>>,
     /// The bound streams.
     pub streams: Vec<Arc<StreamAddress>>,
+    /// How long who asks waits, where it is told. A backend that gives up a little sooner can say why.
+    pub patience: Option<Duration>,
 }
 
 /// What a server said of itself.

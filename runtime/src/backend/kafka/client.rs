@@ -152,15 +152,18 @@ impl Clients {
 
     /// How long something is asked for: a little less than an operation may take, so that its failure can be explained.
     pub(super) fn patience(&self) -> Duration {
-        let timeout = self.host.limits().timeout;
-        timeout.saturating_sub((timeout / 8).min(Duration::from_millis(250)))
+        before(self.host.limits().timeout)
     }
 
     /// Asks for a topic's partitions. To be called on a thread that may block.
     ///
     /// It asks anew after a while, so that it ends as soon as it is known that the user may not log in.
     pub(super) fn metadata(&self, topic: &str) -> Result<Metadata, Fault> {
-        let until = Instant::now() + self.patience();
+        self.metadata_by(topic, Instant::now() + self.patience())
+    }
+
+    /// The same by then.
+    pub(super) fn metadata_by(&self, topic: &str, until: Instant) -> Result<Metadata, Fault> {
         let mut most = Duration::from_millis(250);
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -286,6 +289,11 @@ impl Clients {
             sender.client().context().well();
         }
     }
+}
+
+/// A little less than that long.
+pub(super) fn before(timeout: Duration) -> Duration {
+    timeout.saturating_sub((timeout / 8).min(Duration::from_millis(250)))
 }
 
 /// What a client says of itself, and of what was appended.
