@@ -79,7 +79,7 @@ pub use settings::{GroupProtocol, Sasl};
 /// | read | Describe and Read on the topic |
 /// | be a member | Describe and Read on the topic, Read on the group |
 /// | record units | Describe and Write on the topics and on the transactional ids; Read on the groups that they commit |
-/// | ensure and delete a group | Describe on the topic, Read and Delete on the group |
+/// | ensure and delete a group | Describe and Read on the topic, Read and Delete on the group |
 /// | ensure and delete | Create, Delete, Describe and DescribeConfigs on the topic |
 #[derive(Clone)]
 pub struct Kafka {

@@ -80,6 +80,8 @@ use subscriber::NatsSubscription;
 /// | append | `publish` on the address and on `address.>`, and on `$JS.API.STREAM.INFO.{name}` to learn why a record isn't taken |
 /// | read | `publish` on `$JS.API.STREAM.INFO.{name}`, `$JS.API.CONSUMER.CREATE.{name}.>`, `$JS.API.CONSUMER.MSG.NEXT.{name}.>` and `$JS.API.CONSUMER.DELETE.{name}.>`; where the stream has replicas also on `$JS.API.STREAM.MSG.GET.{name}`, without which a read that doesn't wait may end before what was appended last |
 /// | ensure, update and delete | `publish` on `$JS.API.STREAM.INFO.{name}`, `$JS.API.STREAM.CREATE.{name}`, `$JS.API.STREAM.NAMES`, `$JS.API.STREAM.UPDATE.{name}` and `$JS.API.STREAM.DELETE.{name}` |
+/// | durables | `publish` on `$JS.ACK.>`, `$JS.API.STREAM.INFO.{name}`, `$JS.API.CONSUMER.CREATE.{name}.>`, `$JS.API.CONSUMER.INFO.{name}.>`, `$JS.API.CONSUMER.MSG.NEXT.{name}.>` and `$JS.API.CONSUMER.DELETE.{name}.>`; with a `max_deliver` also `subscribe` on `$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{name}.>` |
+/// | check | `publish` on `$JS.API.INFO`, where a stream is bound |
 #[derive(Clone)]
 pub struct Nats {
     settings: Settings,

@@ -115,3 +115,65 @@ async fn who_waits_is_told_that_jetstream_is_gone() {
         assert!(told.to_string().contains("switch `jetstream` on"), "{told}");
     }
 }
+
+#[tokio::test]
+async fn the_rights_that_the_readme_names_suffice() {
+    const ADDRESS: &str = "shop.test.stream.nats.jobs.v1";
+    let api = |words: &str, below: &str| {
+        let subject = |word: &str| format!("\"$JS.API.{word}.{STREAM}{below}\"");
+        words.split(' ').map(subject).collect::<Vec<_>>().join(", ")
+    };
+    let managing = api("STREAM.INFO STREAM.CREATE STREAM.UPDATE STREAM.DELETE", "");
+    let reading = api("STREAM.INFO STREAM.MSG.GET", "");
+    let consumers = api("CONSUMER.CREATE CONSUMER.MSG.NEXT CONSUMER.DELETE", ".>");
+    let durables = api("CONSUMER.CREATE CONSUMER.INFO CONSUMER.MSG.NEXT CONSUMER.DELETE", ".>");
+    let user = |name: &str, publish: &str, subscribe: &str| {
+        format!(
+            "{{ user: {name}, password: p, permissions: {{ publish: [{publish}], subscribe: [\"_INBOX.>\"{subscribe}] }} }}"
+        )
+    };
+    let users = [
+        user("manager", &format!("{managing}, \"$JS.API.STREAM.NAMES\", \"$JS.API.INFO\""), ""),
+        user("writer", &format!("\"{ADDRESS}\", \"{ADDRESS}.>\", \"$JS.API.STREAM.INFO.{STREAM}\""), ""),
+        user("reader", &format!("{reading}, {consumers}"), ""),
+        user(
+            "agent",
+            &format!("\"$JS.ACK.>\", \"$JS.API.STREAM.INFO.{STREAM}\", {durables}"),
+            &format!(", \"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{STREAM}.>\""),
+        ),
+    ];
+    let rights = format!("authorization {{ users: [\n{} ] }}", users.join(",\n"));
+    for kind in NatsKind::ALL {
+        let server = harness::Nats::start(kind, NatsOptions::default().config(rights.clone())).await;
+        let stream = |user: &str| Job::stream(&broker(server.url_as(&format!("{user}:p")))).unwrap();
+        let [manager, writer, reader, agent] = ["manager", "writer", "reader", "agent"].map(stream);
+        manager.ensure(StreamSettings::new()).await.unwrap();
+        manager.update(StreamSettings::new().max_len(100)).await.unwrap();
+        let checked = manager.broker().check(DEADLINE).await.unwrap();
+        assert!(checked.problems.is_empty(), "{checked:?}");
+        append(&writer, 0..3).await;
+        assert_eq!(reader.read(Start::Earliest, 9, Duration::ZERO).await.unwrap().len(), 3);
+        let durable = agent.durable(&owner()).unwrap();
+        durable.ensure(DurableSettings::new().max_deliver(2)).await.unwrap();
+        durable.update(DurableSettings::new().max_deliver(3)).await.unwrap();
+        let mut cursor = durable.cursor().await.unwrap();
+        cursor.next().await.unwrap().nak(Duration::ZERO).await.unwrap();
+        for n in 0..3 {
+            let job = cursor.next().await.unwrap();
+            assert_eq!(job.value().unwrap().n, n);
+            job.in_progress().await.unwrap();
+            job.ack().await.unwrap();
+        }
+        assert_eq!(durable.info().await.unwrap().waiting, 0);
+        assert!(durable.delete().await.unwrap());
+        // The controls: nobody may do what only others may.
+        let refused = [
+            manager.append(&1, &Job { n: 1 }).await.map(drop).unwrap_err(),
+            writer.read(Start::Earliest, 9, Duration::ZERO).await.map(drop).unwrap_err(),
+            reader.durable(&owner()).unwrap().cursor().await.map(drop).unwrap_err(),
+            agent.delete().await.map(drop).unwrap_err(),
+        ];
+        assert!(refused.iter().all(|error| error.kind() == ErrorKind::Forbidden), "{refused:?}");
+        assert!(manager.delete().await.unwrap());
+    }
+}
