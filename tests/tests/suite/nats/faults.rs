@@ -76,7 +76,9 @@ async fn a_server_that_stands_still_is_noticed_within_two_heartbeats_and_close_d
     assert_eq!(receive(&mut subscription).await, 1);
     server.pause().await;
     let paused = Instant::now();
-    assert_eq!(ending(&mut subscription).await.cause(), Some(Cause::Disconnected));
+    let ended = ending(&mut subscription).await;
+    assert_eq!(ended.cause(), Some(Cause::Disconnected));
+    assert!(ended.to_string().contains("no sign of life from one heartbeat to the next"), "{ended}");
     assert!(paused.elapsed() < 3 * HEARTBEAT, "{:?}", paused.elapsed());
 
     assert_eq!(refused(&topic, "a").await, (ErrorKind::Timeout, Outcome::Unknown));
