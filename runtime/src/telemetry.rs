@@ -226,7 +226,7 @@ pub(crate) fn revoked(declaration: Declaration, system: &'static str, partitions
         system,
         "receive",
         { "tidings.partitions" = ?partitions },
-        "partitions went to another member"
+        "partitions are no longer this member's"
     );
 }
 

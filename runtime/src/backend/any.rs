@@ -640,6 +640,10 @@ impl GroupMember for AnyMember {
         of_member!(&self.0, inner => inner.next(max, wait).await)
     }
 
+    async fn joined(&self) -> Result<(), BackendError> {
+        of_member!(&self.0, inner => inner.joined().await)
+    }
+
     async fn commit(&self, positions: &Positions) -> Result<Vec<u32>, BackendError> {
         of_member!(&self.0, inner => inner.commit(positions).await)
     }

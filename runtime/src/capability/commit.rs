@@ -94,9 +94,14 @@ pub trait CommitGroups: Log {
 ///     leaves too, behind. Neither commits anything.
 /// 11. Errors that end the membership are `Revoked`, for one whose place was taken by another of its name, `Absent`, where
 ///     group or stream are gone, and `Closed`; after them every call gives the same. After others `next` goes on.
+/// 12. [`joined`](Self::joined) returns once the group has answered since the call: the member has been told what it is
+///     assigned, or has nothing for now. It waits for that as long as the group can be reached, and fails where it can't.
 pub trait GroupMember: Send + Sync + 'static {
     /// Waits for what comes next: at most `max` records of any of the partitions, or what became of a partition.
     fn next(&self, max: usize, wait: Duration) -> impl Future<Output = Result<Fetched, BackendError>> + Send;
+
+    /// Waits until the member is in the group and the group has answered. It runs beside [`next`](Self::next).
+    fn joined(&self) -> impl Future<Output = Result<(), BackendError>> + Send;
 
     /// Commits, and returns the partitions that aren't this member's.
     fn commit(&self, positions: &Positions) -> impl Future<Output = Result<Vec<u32>, BackendError>> + Send;
@@ -129,7 +134,7 @@ pub enum Fetched {
     Assigned(Vec<u32>),
     /// These partitions are to be handed over.
     Revoking(Vec<u32>),
-    /// These partitions are another's.
+    /// These partitions aren't the member's any longer: they are another's, or the membership was lost.
     Revoked(Vec<u32>),
     /// Records of a partition are gone that weren't read.
     Trimmed {

@@ -1,5 +1,6 @@
 //! The worker over a commit group.
 
+mod arrive;
 mod settle;
 
 use std::future::{Future, poll_fn};
@@ -142,7 +143,11 @@ where
         let ended = loop {
             let error = match ends.first(self.go_on(&mut member, vanished)).await {
                 Err(ended) => break ended,
-                Ok(Err(error)) => error,
+                Ok(Err(Halt::Failed(error))) => {
+                    self.drain(member, Instant::now()).await;
+                    return Err(error);
+                }
+                Ok(Err(Halt::Interrupted(error))) => error,
                 Ok(Ok(())) => {
                     let Some(joined) = &member else { continue };
                     (was_ready, vanished) = (true, false);
@@ -153,13 +158,14 @@ where
                         break ended;
                     }
                     let since = Instant::now();
-                    let halt = match ends.first(self.session(joined)).await {
+                    let halt = match ends.first(self.session(joined, self.read_ahead(joined))).await {
                         Err(ended) => break ended,
-                        Ok(Halt::Failed(error)) => {
+                        Ok(Ok(never)) => match never {},
+                        Ok(Err(Halt::Failed(error))) => {
                             self.drain(member, Instant::now()).await;
                             return Err(error);
                         }
-                        Ok(Halt::Interrupted(error)) => error,
+                        Ok(Err(Halt::Interrupted(error))) => error,
                     };
                     if since.elapsed() >= self.worker.settings.backoff.stable_after {
                         backoff.start_over();
@@ -221,11 +227,18 @@ where
         self.worker.stop.as_ref().is_some_and(Stop::is_stopped)
     }
 
-    /// Joins the group, where this isn't a member. One that is gone is recorded anew.
-    async fn go_on(&self, member: &mut Option<B::Member>, vanished: bool) -> Result<(), Error> {
-        if member.is_some() {
-            return Ok(());
-        }
+    /// Joins the group, where this isn't a member, and waits until the group has answered. Meanwhile what was handled is
+    /// committed and handed over as ever.
+    async fn go_on(&self, member: &mut Option<B::Member>, vanished: bool) -> Result<(), Halt> {
+        let member = match member {
+            Some(member) => member,
+            none => none.insert(self.join(vanished).await.map_err(Halt::Interrupted)?),
+        };
+        self.session(member, self.arrive(member)).await
+    }
+
+    /// Joins the group. One that is gone is recorded anew.
+    async fn join(&self, vanished: bool) -> Result<B::Member, Error> {
         let (client, group) = (self.stream.client(), &self.worker.group.bound);
         if vanished && group.is_ensured() {
             let made = self.make_group().await;
@@ -237,8 +250,7 @@ where
                 (made, _) => drop(made?),
             }
         }
-        *member = Some(self.operate(B::join(client, &group.address, &self.settings)).await?);
-        Ok(())
+        self.operate(B::join(client, &group.address, &self.settings)).await
     }
 
     /// Records the group, at the highest position up to which everything is known to be committed.
@@ -261,14 +273,9 @@ where
         lock(&self.progress).revoked(partitions, |position| here.contains(&position));
     }
 
-    /// Works until something goes wrong.
-    async fn session(&self, member: &B::Member) -> Halt {
-        let mut intake = pin!(async {
-            match self.read_ahead(member).await {
-                Err(error) => error,
-                Ok(never) => match never {},
-            }
-        });
+    /// Works until the intake has ended or something goes wrong.
+    async fn session<R>(&self, member: &B::Member, intake: impl Future<Output = Result<R, Error>>) -> Result<R, Halt> {
+        let mut intake = pin!(intake);
         let mut settling = pin!(async {
             match self.settle(member).await {
                 Err(error) => error,
@@ -280,12 +287,12 @@ where
         let mut failing = pin!(self.queue.fatal());
         poll_fn(|cx| {
             if let Poll::Ready(error) = failing.as_mut().poll(cx) {
-                return Poll::Ready(Halt::Failed(error));
+                return Poll::Ready(Err(Halt::Failed(error)));
             }
             if let Poll::Ready(error) = settling.as_mut().poll(cx) {
-                return Poll::Ready(Halt::Interrupted(error));
+                return Poll::Ready(Err(Halt::Interrupted(error)));
             }
-            intake.as_mut().poll(cx).map(Halt::Interrupted)
+            intake.as_mut().poll(cx).map_err(Halt::Interrupted)
         })
         .await
     }
@@ -382,9 +389,7 @@ where
             member.pause(&paused, true);
         }
         if !paused.is_empty() {
-            let held_up = lock(&self.progress).held_up();
-            paused.retain(|partition| !held_up.contains(partition));
-            member.pause(&paused, false);
+            self.read_on(member, paused);
         }
         Ok(self.worker.room(&self.queue, &self.average, self.stream.broker().limits().read_records))
     }

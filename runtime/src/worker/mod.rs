@@ -76,7 +76,8 @@ type OnGap<S> = Box<dyn Fn(Gap, S) -> Pin<Box<dyn Future<Output = Result<(), Han
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum WorkerNotice<'a> {
-    /// The group is in reach, and what was pending under the worker's name is on its way.
+    /// The group has answered, and what was pending under the worker's name is on its way. The member of a commit group has
+    /// been told which partitions it has, if any.
     Ready,
     /// It was interrupted. It tries to go on.
     Interrupted {
@@ -137,7 +138,7 @@ pub enum WorkerNotice<'a> {
         /// Which.
         partitions: &'a [u32],
     },
-    /// Partitions of a commit group went to another member.
+    /// Partitions of a commit group aren't this worker's any longer: another member gets them, or the membership was lost.
     Revoked {
         /// Which.
         partitions: &'a [u32],
@@ -195,7 +196,7 @@ impl fmt::Display for WorkerNotice<'_> {
                 list(f, positions)
             }
             Self::Assigned { partitions } => write!(f, "assigned: partitions {partitions:?}"),
-            Self::Revoked { partitions } => write!(f, "gone to another member: partitions {partitions:?}"),
+            Self::Revoked { partitions } => write!(f, "no longer this worker's: partitions {partitions:?}"),
             Self::Trimmed { after, first } => {
                 f.write_str("removed from the stream before they were read: from ")?;
                 match after {

@@ -126,6 +126,11 @@ impl GroupMember for MemoryMember {
         }
     }
 
+    async fn joined(&self) -> Result<(), BackendError> {
+        tokio::task::coop::consume_budget().await;
+        self.with(|_, _| Ok(()))
+    }
+
     async fn commit(&self, positions: &Positions) -> Result<Vec<u32>, BackendError> {
         tokio::task::coop::consume_budget().await;
         self.with(|group, partitions| Ok(group.commit(partitions, self.id, positions)))

@@ -10,13 +10,18 @@ use crate::error::{Cause, ErrorKind};
 use crate::stream::{Delivery, Start, StreamSettings};
 use crate::topic::Ended;
 
-/// `worker-gap`: an interruption is told, and over once the system is in reach again; before it goes on the gap callback
-/// is awaited. Nothing that is committed comes again.
+/// `worker-gap`: an interruption is told, once, and over once the system is in reach again: until then every attempt fails,
+/// and a worker isn't ready before it was told its partitions. Before it goes on the gap callback is awaited. Nothing that
+/// is committed comes again.
 pub async fn commit_worker_gap<S: Subject<Backend: CommitGroups>>(subject: S) {
     const RULE: Rule = Rule("worker-gap");
     let owner = Sharers::sharing(RULE, &subject, 2).await;
     let crew = Sharers::sharing_beside(RULE, &subject, limits().timeout(Duration::from_millis(500)));
     let gaps = |seen: &[Seen]| count(seen, |seen| matches!(seen, Seen::Gap(Cause::Disconnected, _)));
+    let told = |seen: &[Seen]| {
+        let interrupted = count(seen, |seen| matches!(seen, Seen::Interrupted(_)));
+        [count(seen, |seen| *seen == Seen::Ready), interrupted, gaps(seen)]
+    };
     let script = async {
         owner.append(0..20, 20).await;
         crew.handled(20).await;
@@ -33,6 +38,12 @@ pub async fn commit_worker_gap<S: Subject<Backend: CommitGroups>>(subject: S) {
                 count(seen, |seen| matches!(seen, Seen::Interrupted(_))) as u64 >= round
             })
             .await;
+            crew.until("attempts to go on fail", |seen| attempts(seen).last().is_some_and(|failed| *failed > 2)).await;
+            // Long enough for what mustn't be told.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let before = usize::try_from(round).expect("it is small");
+            let news = "how often it was ready, interrupted and told a gap by the time that the system is out of reach";
+            RULE.same(news, told(&crew.journal.seen()), [before, before, before - 1]);
             subject.refuse(false).await;
             crew.until("the gap is told", |seen| gaps(seen) as u64 >= round).await;
             RULE.eventually("in reach again", async || owner.group.lag().await.is_ok()).await;
@@ -53,8 +64,14 @@ pub async fn commit_worker_gap<S: Subject<Backend: CommitGroups>>(subject: S) {
     crew.stopped(crew.sharer("a").run(handler), script).await;
     crew.each_once("over interruptions", 0..60);
     let seen = crew.journal.seen();
-    let told = count(&seen, |seen| *seen == Seen::Told(Cause::Disconnected));
-    RULE.that(told >= 2, "the callback is called for each gap");
+    RULE.same("how often it was ready, interrupted and told a gap", told(&seen), [3, 2, 2]);
+    let called = count(&seen, |seen| *seen == Seen::Told(Cause::Disconnected));
+    RULE.same("the callback is called for each gap", called, 2);
+    let first = |wanted: fn(&Seen) -> bool| seen.iter().position(wanted).expect("it was told");
+    let assigned = first(|seen| matches!(seen, Seen::Assigned(_)));
+    RULE.that(assigned < first(|seen| *seen == Seen::Ready), "it is told its partitions before it is ready");
+    let in_gaps = seen.iter().filter_map(|seen| if let Seen::Gap(_, attempts) = seen { Some(*attempts) } else { None });
+    RULE.same("each failed attempt is told", in_gaps.collect::<Vec<_>>(), attempts(&seen));
     let kinds = seen.iter().filter_map(|seen| match seen {
         Seen::Interrupted(kind) | Seen::Failed(kind) => Some(*kind),
         _ => None,
@@ -65,6 +82,19 @@ pub async fn commit_worker_gap<S: Subject<Backend: CommitGroups>>(subject: S) {
             &format!("out of reach is told as such, not as {kind:?}"),
         );
     }
+}
+
+/// How many attempts to go on failed after each interruption.
+fn attempts(seen: &[Seen]) -> Vec<u32> {
+    let mut attempts = Vec::new();
+    for seen in seen {
+        match seen {
+            Seen::Interrupted(_) => attempts.push(0),
+            Seen::Failed(_) => attempts.last_mut().into_iter().for_each(|failed| *failed += 1),
+            _ => {}
+        }
+    }
+    attempts
 }
 
 /// `commit-group-lost`: a stream that vanishes under a worker is told as a gap; what is appended to the next one comes, all

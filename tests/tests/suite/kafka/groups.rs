@@ -3,6 +3,7 @@
 mod cases;
 mod faults;
 mod members;
+mod outage;
 mod units;
 
 use std::collections::BTreeSet;

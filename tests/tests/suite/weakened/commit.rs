@@ -51,6 +51,7 @@ enum Flaw {
     SaysItRecorded,
     ForgetsWhatIsTrimmed,
     HidesALostStream,
+    SaysItIsInReach,
     DropsPoison,
     LosesWhatACancelledReadTook,
     StaysAfterAClose,
@@ -365,11 +366,26 @@ impl<W: Weakness> GroupMember for Member<W> {
                 sleep(wait).await;
                 Ok(Fetched::Records(Vec::new()))
             }
+            Err(failed) if failed.kind == ErrorKind::Unavailable && W::FLAW == Flaw::SaysItIsInReach => {
+                sleep(wait).await;
+                Ok(Fetched::Records(Vec::new()))
+            }
             fetched => fetched,
         }
     }
 
+    async fn joined(&self) -> Result<(), BackendError> {
+        if W::FLAW == Flaw::SaysItIsInReach {
+            return Ok(());
+        }
+        self.inner.joined().await
+    }
+
     async fn commit(&self, positions: &Positions) -> Result<Vec<u32>, BackendError> {
+        if W::FLAW == Flaw::SaysItIsInReach {
+            // As a network does, it fails after a while.
+            sleep(Duration::from_millis(10)).await;
+        }
         locked(&self.shared).committed.entry(self.group.clone()).or_default().clone_from(positions);
         let changed = match W::FLAW {
             Flaw::CommitsOneTooLow => positions.iter().map(|position| moved(position, -1)).collect(),
@@ -579,4 +595,5 @@ weaknesses! {
     forgets_a_workers_name: ForgetsNames fails commit_worker_settings, "worker-settings";
     hides_what_is_trimmed_from_a_worker: ForgetsWhatIsTrimmed fails commit_worker_trimmed, "commit-trimmed";
     hides_a_lost_stream_from_a_worker: HidesALostStream fails commit_worker_stream_lost, "commit-group-lost";
+    says_that_it_is_in_reach_to_a_worker: SaysItIsInReach fails commit_worker_gap, "worker-gap";
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::super::fault::Fault;
 use super::{Wire, failed, position, wire};
 use crate::capability::{BackendError, Fetched, Stored};
 use crate::error::ErrorKind;
@@ -29,6 +30,8 @@ pub(super) struct Held {
     /// Commits that weren't sent, in the order in which they came.
     commits: VecDeque<Asked>,
     rewinds: Vec<oneshot::Sender<Result<(), BackendError>>>,
+    /// Who waits for the group's answer.
+    arrivals: Vec<oneshot::Sender<Result<(), BackendError>>>,
     units: VecDeque<AskedUnit>,
     /// Whether a unit commits, which has the group's positions to itself.
     pub(super) unit_open: bool,
@@ -144,7 +147,7 @@ impl Held {
         for asked in self.units.drain(..) {
             let _ = asked.reply.send(Err(failed(kind, text.clone())));
         }
-        for reply in self.rewinds.drain(..) {
+        for reply in self.rewinds.drain(..).chain(self.arrivals.drain(..)) {
             let _ = reply.send(Err(failed(kind, text.clone())));
         }
         self.ended = Some((kind, text));
@@ -354,6 +357,30 @@ impl Held {
 
     pub(super) fn has_units(&self) -> bool {
         !self.units.is_empty()
+    }
+
+    /// Asks for the group's answer. What was wrong before counts no longer.
+    pub(super) fn ask_arrival(&mut self, reply: oneshot::Sender<Result<(), BackendError>>) -> Result<(), BackendError> {
+        self.is_member()?;
+        self.trouble = None;
+        self.arrivals.push(reply);
+        Ok(())
+    }
+
+    /// Whether somebody still waits for the group's answer.
+    pub(super) fn has_arrivals(&mut self) -> bool {
+        self.arrivals.retain(|reply| !reply.is_closed());
+        !self.arrivals.is_empty()
+    }
+
+    /// Tells what the group answered, or that it doesn't.
+    pub(super) fn arrived(&mut self, answer: &Result<(), Fault>) {
+        if answer.is_ok() {
+            self.trouble = None;
+        }
+        for reply in self.arrivals.drain(..) {
+            let _ = reply.send(answer.clone().map_err(BackendError::from));
+        }
     }
 
     pub(super) fn ask_rewind(&mut self, reply: oneshot::Sender<Result<(), BackendError>>) -> Result<(), BackendError> {

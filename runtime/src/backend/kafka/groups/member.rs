@@ -189,6 +189,13 @@ impl GroupMember for KafkaMember {
         }
     }
 
+    async fn joined(&self) -> Result<(), BackendError> {
+        let (reply, answer) = oneshot::channel();
+        self.held().ask_arrival(reply)?;
+        self.shared.hurry();
+        answer.await.unwrap_or_else(|_| Err(left()))
+    }
+
     async fn commit(&self, positions: &Positions) -> Result<Vec<u32>, BackendError> {
         let (id, answer) = match self.held().commit(positions)? {
             Commit::Done(others) => return Ok(others),

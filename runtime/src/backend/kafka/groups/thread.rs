@@ -8,6 +8,8 @@
 //! room. To read a partition from elsewhere it is taken from the consumer and given to it anew with another offset: seeking
 //! fails where an offset was out of range, or right after an assignment.
 
+mod confirm;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,6 +91,8 @@ struct Polling {
     look: (Instant, u32),
     /// Whether it is looked for though the member has partitions.
     doubts: bool,
+    /// Since when somebody waits for the group's answer, and when it is asked for though the member isn't in.
+    waits: Option<(Instant, Instant)>,
 }
 
 enum Change {
@@ -155,6 +159,7 @@ impl Poller {
             not_before: None,
             look: (Instant::now(), 0),
             doubts: false,
+            waits: None,
         })
     }
 
@@ -231,6 +236,7 @@ impl Polling {
                 self.commit();
                 self.units();
             }
+            self.confirm();
             if !self.fill() {
                 self.sleep();
             }
