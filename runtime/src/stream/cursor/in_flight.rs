@@ -23,7 +23,7 @@ const LONGEST_REASON: usize = 1_024;
 /// when the server has recorded it. Let go unsettled, it comes again once its ack wait is over, as one attempt more.
 ///
 /// A settlement isn't fenced: where the ack wait was over and the record is with somebody else, an `ack` settles it for
-/// them too.
+/// them too. One of a durable that was made anew since is `Absent`.
 #[must_use = "a delivery that is let go unsettled comes again after its ack wait; settle it by `ack`, `nak` or `term`"]
 pub struct InFlight<'a, T: StreamSpec, B: Backend> {
     cursor: &'a Cursor<T, B>,

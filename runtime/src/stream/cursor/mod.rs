@@ -226,7 +226,7 @@ impl<T: StreamSpec + Send + 'static, B: Backend> Cursor<T, B> {
     /// `Undelivered` for a record that was handed out as often as [`max_deliver`](DurableSettings::max_deliver) allows and
     /// never settled; [`Error::position`] says where it stands, and the next call goes on. `Trimmed` where records were
     /// removed from the stream before they were handed out: [`Error::first_left`] is the first that is there, and the next
-    /// call goes on with it. `Absent` where the durable is gone; `Timeout`, `Unavailable`, `Refused`, `Forbidden`, `Closed`.
+    /// call goes on with it. `Absent` where the durable is gone, and once where it is another one since; `Timeout`, `Unavailable`, `Refused`, `Forbidden`, `Closed`.
     /// Nothing waits between two calls after an error, so wait yourself.
     ///
     /// # Cancel safety

@@ -180,11 +180,22 @@ where
                     let since = Instant::now();
                     let halt = match ends.first(self.session(bound)).await {
                         Err(ended) => break ended,
-                        Ok(Halt::Failed(error)) => {
+                        Ok(None) => {
+                            self.queue.settle_again();
+                            // The ack wait may be shorter now, and the durable may be another.
+                            match ends.unless_closed(self.extend(bound, Duration::ZERO)).await {
+                                Some(Err(error)) => error,
+                                Some(Ok(())) if ends.unless_closed(self.let_go_of(handle.take())).await.is_some() => {
+                                    continue;
+                                }
+                                _ => break Ended::Closed,
+                            }
+                        }
+                        Ok(Some(Halt::Failed(error))) => {
                             self.drain(handle, Instant::now()).await;
                             return Err(error);
                         }
-                        Ok(Halt::Interrupted(error)) => error,
+                        Ok(Some(Halt::Interrupted(error))) => error,
                     };
                     if since.elapsed() >= self.worker.settings.backoff.stable_after {
                         backoff.start_over();
@@ -208,8 +219,11 @@ where
             }
             if kind == ErrorKind::Absent && !vanished {
                 vanished = true;
-                handle = None;
                 self.lost();
+                // What came of one that was made anew meanwhile goes back.
+                if ends.unless_closed(self.let_go_of(handle.take())).await.is_none() {
+                    break Ended::Closed;
+                }
             }
             self.worker.interrupted(&self.stream, &mut interruption, &error, was_ready);
             self.queue.settle_again();
@@ -255,6 +269,8 @@ where
                     self.operate(B::ensure(self.stream.client(), address, &stream)).await?;
                     self.make_durable(&settings).await?;
                 }
+                // Another has made it anew with other settings, which hold from now on.
+                (Err(error), _) if error.kind() == ErrorKind::Conflict => {}
                 (made, _) => drop(made?),
             }
         }
@@ -284,6 +300,13 @@ where
             held.again = held.again.map(|again| again.max(expected));
         }
         Ok(first)
+    }
+
+    /// Gives back what a handle has of which nothing is known here.
+    async fn let_go_of(&self, handle: Option<B::Durable>) {
+        if let Some(handle) = handle {
+            handle.release().await;
+        }
     }
 
     /// Makes the durable, after the highest position up to which everything is known to be settled.
@@ -317,8 +340,8 @@ where
         self.queue.lost(&keys);
     }
 
-    /// Works until something goes wrong.
-    async fn session(&self, handle: &B::Durable) -> Halt {
+    /// Works until something goes wrong, or the durable's settings change.
+    async fn session(&self, handle: &B::Durable) -> Option<Halt> {
         let mut intake = pin!(async {
             match self.read_ahead(handle).await {
                 Err(error) => error,
@@ -337,15 +360,15 @@ where
         let mut failing = pin!(self.queue.fatal());
         poll_fn(|cx| {
             if let Poll::Ready(error) = failing.as_mut().poll(cx) {
-                return Poll::Ready(Halt::Failed(error));
+                return Poll::Ready(Some(Halt::Failed(error)));
             }
             if let Poll::Ready(error) = settling.as_mut().poll(cx) {
-                return Poll::Ready(Halt::Interrupted(error));
+                return Poll::Ready(Some(Halt::Interrupted(error)));
             }
             if let Poll::Ready(error) = intake.as_mut().poll(cx) {
-                return Poll::Ready(Halt::Interrupted(error));
+                return Poll::Ready(Some(Halt::Interrupted(error)));
             }
-            keeping.as_mut().poll(cx).map(Halt::Interrupted)
+            keeping.as_mut().poll(cx).map(|error| error.map(Halt::Interrupted))
         })
         .await
     }

@@ -92,8 +92,10 @@ where
         failed.map_or(Ok(()), Err)
     }
 
-    /// Keeps what is here from being handed out again, and looks up to where everything is settled.
-    pub(super) async fn keep(&self, handle: &B::Durable) -> Error {
+    /// Keeps what is here from being handed out again, and looks up to where everything is settled. It ends by an error, or
+    /// without one where somebody has changed the durable's settings.
+    pub(super) async fn keep(&self, handle: &B::Durable) -> Option<Error> {
+        let mut looked = Instant::now();
         loop {
             let third = lock(&self.settings).shortest_wait() / 3;
             sleep(third.min(LOOK)).await;
@@ -101,15 +103,22 @@ where
                 self.extend(handle, third).await?;
                 self.let_go();
                 self.tell_held_up();
-                if self.progress.swap(false, Ordering::AcqRel) {
+                let mut is_as_before = true;
+                let is_due = looked.elapsed() >= LOOK && !lock(&self.held).is_empty();
+                if self.progress.swap(false, Ordering::AcqRel) || is_due {
+                    looked = Instant::now();
                     // Before it is asked, so that nothing that is settled was appended after that.
                     let now = self.stream.host().now();
-                    *lock(&self.settled) = (self.worker.group.inspect(Operation::Work).await?.settled, now);
+                    let info = self.worker.group.inspect(Operation::Work).await?;
+                    *lock(&self.settled) = (info.settled, now);
+                    is_as_before = *lock(&self.settings) == info.settings;
                 }
-                Ok(())
+                Ok(is_as_before)
             };
-            if let Err(error) = kept.await {
-                return error;
+            match kept.await {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => return Some(error),
             }
         }
     }

@@ -12,11 +12,16 @@ use tidings::{
 };
 use tidings_tests::deliveries::{Plan, work_off};
 use tidings_tests::harness::{self, Cut, NatsCluster, NatsKind, NatsOptions, Proxy, eventually, within};
+use tokio::task::JoinHandle;
 
 use super::DEADLINE;
 
+mod anew;
+mod handles;
+mod lame;
 mod left_out;
 mod others;
+mod rights;
 
 #[stream_spec(name = "nats.jobs", version = 1, key = u64, requires(cursors))]
 #[derive(Serialize, Deserialize, Debug)]
@@ -74,16 +79,21 @@ impl Journal {
         self.told.lock().unwrap().iter().any(|told| told.contains(what))
     }
 
-    fn work(
+    fn work(&self, durable: &Durable<Job, Nats>, pace: Duration, stop: &Stop) -> JoinHandle<Result<Ended, Error>> {
+        self.work_ahead(durable, 256, pace, stop)
+    }
+
+    fn work_ahead(
         &self,
         durable: &Durable<Job, Nats>,
+        records: usize,
         pace: Duration,
         stop: &Stop,
-    ) -> tokio::task::JoinHandle<Result<Ended, Error>> {
+    ) -> JoinHandle<Result<Ended, Error>> {
         let told = self.told.clone();
         let mut policy = SupervisePolicy::default();
         policy.max = Duration::from_millis(300);
-        let worker = durable.worker().concurrency(4).backoff(policy).with(self.clone()).until(stop);
+        let worker = durable.worker().concurrency(4).read_ahead(records).backoff(policy).with(self.clone()).until(stop);
         let worker = worker.on_notice(move |notice| {
             let text = match notice {
                 WorkerNotice::Gap(gap) => format!("gap {gap}"),
@@ -164,9 +174,11 @@ async fn a_settlement_that_the_server_forgot_is_told_again() {
     .await;
     assert_eq!(seen, [4]);
     settled(&durable).await;
-    // A durable that is made anew hands everything out, whatever was settled before.
+    // A durable that is made anew hands everything out, whatever was settled before, once that is told.
     durable.delete().await.unwrap();
     durable.ensure(DurableSettings::new()).await.unwrap();
+    let told = cursor.next().await.map(drop).unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::Absent, "{told}");
     assert_eq!(next(&mut cursor, 5 * SECOND).await, Some((0, 1)));
 }
 
@@ -372,7 +384,11 @@ async fn g22_a_durable_ahead_of_its_stream_is_refused() {
     let broker = broker(server.url());
     let (jobs, durable) = jobs(&broker, DurableSettings::new().in_flight(8)).await;
     append(&jobs, 0..5).await;
-    assert_eq!(durable.info().await.unwrap().waiting, 5);
+    eventually("the durable has heard of all", || async {
+        let waiting = durable.info().await.unwrap().waiting;
+        if waiting == 5 { Ok(()) } else { Err(waiting) }
+    })
+    .await;
     // The server has no way to lose a stream's end by request, so the durable is made to begin beyond it.
     let ahead = tidings::Position::new(0, 900);
     durable.delete().await.unwrap();

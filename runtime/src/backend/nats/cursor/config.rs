@@ -231,6 +231,11 @@ impl Info {
         self.config.metadata.created.as_ref().unwrap_or(&self.created)
     }
 
+    /// What who made it wrote into it to tell it by.
+    pub(super) fn made(&self) -> Option<&str> {
+        self.config.metadata.created.as_deref()
+    }
+
     /// The last record that it was given to hand out.
     pub(super) fn delivered(&self) -> u64 {
         self.delivered.stream_seq

@@ -1,6 +1,8 @@
 //! A handle to a durable: what it asked for, what came, and how that is settled.
 
 mod place;
+mod pull;
+mod same;
 mod skipped;
 
 use std::collections::VecDeque;
@@ -13,6 +15,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use super::super::api::NO_RESPONDERS;
 use super::super::client::NatsClient;
 use super::super::fault::Fault;
 use super::super::log;
@@ -24,14 +27,12 @@ use super::settled::Settled;
 use crate::broker::lock;
 use crate::capability::{BackendError, BoundDurable, GroupAddress, Host, Pulled, Stored, Ticket, Verdict};
 use crate::error::{ErrorKind, Outcome};
-use crate::stream::{DurableSettings, Position, StreamAddress};
+use crate::stream::{DurableSettings, StreamAddress};
 use place::{Place, place, verdict};
+use pull::{Pull, Step};
+use same::Same;
 use skipped::Reached;
 
-/// How often the server tells that a request still waits; one that ends soon does without.
-const HEARTBEAT: Duration = Duration::from_secs(2);
-/// A request that isn't to wait is given up by the server after so long.
-const AT_ONCE: Duration = Duration::from_millis(50);
 /// How soon a request is repeated that the server gave up by itself, as when the durable's leader changes.
 const REPEAT: Duration = Duration::from_millis(100);
 
@@ -59,6 +60,10 @@ struct State {
     spare: Option<Listening>,
     /// What came and wasn't taken, with the time at which it did.
     came: VecDeque<(Stored, Ticket, Instant)>,
+    /// Which durable it is, unless it is known to be gone.
+    same: Option<Same>,
+    /// What came and may be of another durable.
+    in_doubt: Vec<(Place, Stored, Ticket, Instant)>,
     /// What came and was settled already, if the durable is the same still.
     doubted: Vec<(Stored, Ticket, Instant)>,
     /// How far the durable is, where that is known.
@@ -76,18 +81,23 @@ struct Asked {
     beats: bool,
 }
 
-/// What requests were answered with.
-enum Answer {
-    /// Deliveries, or the end of a request.
-    Some,
-    /// Nobody takes requests for the durable at the moment, if ever.
-    Nobody,
-}
-
 impl State {
     /// A request is over.
     fn end(&mut self, index: usize) {
         self.spare = Some(self.asked.remove(index).replies);
+    }
+
+    /// Whether the durable's end would be told.
+    fn is_asked(&self) -> bool {
+        self.asked.iter().any(|one| one.replies.waits())
+    }
+
+    /// The durable is gone, and what it handed out with it.
+    fn forget(&mut self) {
+        (self.same, self.reached) = (None, None);
+        self.came.clear();
+        self.doubted.clear();
+        self.skipped.clear();
     }
 }
 
@@ -113,198 +123,10 @@ impl NatsDurable {
             settings,
             settled,
             pulling: tokio::sync::Mutex::default(),
-            state: std::sync::Mutex::new(State { reached, ..State::default() }),
+            state: std::sync::Mutex::new(State { reached, same: Some(Same::new(info)), ..State::default() }),
             bell,
         }
     }
-
-    /// Asks for so many, to be handed out within the time.
-    fn ask(&self, spare: Option<Listening>, batch: usize, wait: Duration) -> Result<Asked, Fault> {
-        let (expires, at_once) = if wait < AT_ONCE { (AT_ONCE, true) } else { (wait, false) };
-        let beats = expires >= HEARTBEAT * 3;
-        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let body = serde_json::json!({
-            "batch": batch,
-            "expires": nanos(expires),
-            "no_wait": at_once,
-            "idle_heartbeat": if beats { nanos(HEARTBEAT) } else { 0 },
-        });
-        // The server forgets a request to which nobody listens, so each has a place of its own to be answered at.
-        let mut replies = match spare.filter(Listening::is_open) {
-            Some(replies) => replies,
-            None => self.pipeline.listen()?,
-        };
-        replies.send(&self.next, body.to_string().as_bytes())?;
-        let heard_by = Instant::now() + if beats { HEARTBEAT * 3 } else { expires + self.host.limits().timeout };
-        Ok(Asked { replies, left: batch, heard_by, beats })
-    }
-
-    /// Takes in what requests were answered with, in the order in which it was handed out: the server answers several in
-    /// turn.
-    fn poll_asked(&self, state: &mut State, cx: &mut Context<'_>) -> Poll<Result<Answer, Fault>> {
-        let (now, mut given) = (Instant::now(), Vec::new());
-        let mut answer = Poll::Pending;
-        loop {
-            let before = given.len();
-            let polled = Self::poll_each(state, cx, &mut given);
-            let is_over = matches!(polled, Poll::Ready(Err(_) | Ok(Answer::Nobody)));
-            if polled.is_ready() {
-                answer = polled;
-            }
-            // What was handed out before something that is here is here, too, in answer to a request that was polled before.
-            if is_over || given.len() == before {
-                break;
-            }
-        }
-        given.sort_by_key(|(place, _): &(Place, Message)| place.delivery);
-        for (place, message) in given {
-            let after = state.reached.as_mut().and_then(|reached| reached.comes(place.delivery, place.sequence));
-            state.skipped.extend(after.map(|after| (after, place.sequence)));
-            let (stored, ticket) = self.read(&place, message);
-            if self.settled.has(place.sequence, place.stored) {
-                state.doubted.push((stored, ticket, now));
-            } else {
-                state.came.push_back((stored, ticket, now));
-            }
-        }
-        answer
-    }
-
-    /// Takes what has come of each request.
-    fn poll_each(
-        state: &mut State,
-        cx: &mut Context<'_>,
-        given: &mut Vec<(Place, Message)>,
-    ) -> Poll<Result<Answer, Fault>> {
-        let now = Instant::now();
-        let mut index = 0;
-        let mut answer = Poll::Pending;
-        while let Some(one) = state.asked.get_mut(index) {
-            let Poll::Ready(reply) = pin!(one.replies.next()).poll(cx) else {
-                if one.heard_by <= now {
-                    state.asked.clear();
-                    let text = "JetStream gave no sign of life; is there a leader for the durable?";
-                    return Poll::Ready(Err(Fault::unreachable(text)));
-                }
-                index += 1;
-                continue;
-            };
-            let message = reply.inspect_err(|_| state.asked.clear());
-            let message = match message {
-                Ok(message) => message,
-                Err(fault) => return Poll::Ready(Err(Fault { outcome: Outcome::NotApplied, ..fault })),
-            };
-            let one = &mut state.asked[index];
-            if one.beats {
-                one.heard_by = now + HEARTBEAT * 3;
-            }
-            match message.status() {
-                Some((100, _)) => continue,
-                // It may be about one that was answered here before.
-                Some(_) if !one.replies.is_of_last(&message) => continue,
-                Some((status, words)) => {
-                    state.end(index);
-                    match over(status, words) {
-                        Ok(Answer::Some) => answer = Poll::Ready(Ok(Answer::Some)),
-                        is_over => return Poll::Ready(is_over),
-                    }
-                    continue;
-                }
-                None => one.left = one.left.saturating_sub(1),
-            }
-            if one.left == 0 {
-                state.end(index);
-            }
-            let Some(place) = place(&message.reply) else { return Poll::Ready(Err(Fault::malformed())) };
-            given.push((place, message));
-            answer = Poll::Ready(Ok(Answer::Some));
-        }
-        answer
-    }
-
-    fn read(&self, given: &Place, message: Message) -> (Stored, Ticket) {
-        let position = Position::new(0, u128::from(given.sequence));
-        let stored = Stored { position, attempt: given.attempt, record: log::record(&self.address, &message) };
-        (stored, Ticket { position, token: message.reply })
-    }
-
-    /// Takes what came, unless its time was over while nobody took it: then it comes again.
-    fn take(&self, state: &mut State, max: usize, to: &mut Vec<Pulled>) {
-        let now = Instant::now();
-        while to.len() < max
-            && let Some((stored, ticket, at)) = state.came.pop_front()
-        {
-            let is_late = now.duration_since(at) >= self.settings.wait_of(stored.attempt);
-            // Another handle may have settled it meanwhile.
-            if place(&ticket.token).is_some_and(|given| self.settled.has(given.sequence, given.stored)) {
-                state.doubted.push((stored, ticket, at));
-            } else if !is_late {
-                to.push(Pulled::Delivery(stored, ticket));
-            }
-        }
-    }
-
-    /// Polls for deliveries, asking for more where too few are on their way.
-    fn poll_pull(&self, pull: &mut Pull, cx: &mut Context<'_>) -> Poll<Result<Step, BackendError>> {
-        let state = &mut *lock(&self.state);
-        loop {
-            let mut pulled = Vec::new();
-            if let Some(bell) = &self.bell {
-                bell.poll(cx, &mut pulled)?;
-            }
-            let answer = self.poll_asked(state, cx)?;
-            if !state.skipped.is_empty() {
-                return Poll::Ready(Ok(if pulled.is_empty() { Step::Skipped } else { Step::Done(pulled) }));
-            }
-            self.take(state, pull.max + pulled.len(), &mut pulled);
-            if !pulled.is_empty() {
-                return Poll::Ready(Ok(Step::Done(pulled)));
-            }
-            if !state.doubted.is_empty() {
-                return Poll::Ready(Ok(Step::Doubted));
-            }
-            match answer {
-                Poll::Ready(Answer::Nobody) => return Poll::Ready(Ok(Step::Nobody)),
-                Poll::Ready(Answer::Some) if pull.at_once => return Poll::Ready(Ok(Step::Done(pulled))),
-                Poll::Ready(Answer::Some) => continue,
-                Poll::Pending => {}
-            }
-            let now = Instant::now();
-            let left = pull.until.saturating_duration_since(now);
-            let coming: usize = state.asked.iter().map(|one| one.left).sum();
-            if coming < pull.max.div_ceil(2) && (!left.is_zero() || pull.at_once && !pull.asked) {
-                let asked = self.ask(state.spare.take(), pull.max - coming, left)?;
-                state.asked.push(asked);
-                pull.asked = true;
-                continue;
-            }
-            let is_answering = pull.at_once && pull.asked && !state.asked.is_empty();
-            if left.is_zero() && !is_answering {
-                return Poll::Ready(Ok(Step::Done(pulled)));
-            }
-            return Poll::Pending;
-        }
-    }
-}
-
-/// Where a pull has got to.
-enum Step {
-    Done(Vec<Pulled>),
-    /// It is to be seen whether what came was settled.
-    Doubted,
-    /// It is to be seen whether what was left out was removed.
-    Skipped,
-    /// It is to be seen whether the durable is there.
-    Nobody,
-}
-
-/// One call of `pull`.
-struct Pull {
-    max: usize,
-    until: Instant,
-    /// It doesn't wait longer than the server takes to say that there is nothing.
-    at_once: bool,
-    asked: bool,
 }
 
 /// The next answer, if it came.
@@ -315,33 +137,6 @@ fn there(replies: &mut Listening) -> Option<Message> {
 
 fn gone() -> Fault {
     Fault::new(ErrorKind::Absent, Outcome::NotApplied, "the durable is gone; `ensure` creates it")
-}
-
-/// What it means that the server answers with a status instead of deliveries.
-fn over(status: u16, words: &str) -> Result<Answer, Fault> {
-    let lower = words.to_ascii_lowercase();
-    let failed = |kind, text: &str| Err(Fault::new(kind, Outcome::NotApplied, text));
-    match status {
-        409 if lower.contains("deleted") => Err(gone()),
-        409 if lower.contains("exceeded maxwaiting") => {
-            failed(ErrorKind::Refused, "the durable takes no more requests; fewer handles, or raise its `max_waiting`")
-        }
-        409 if lower.contains("exceeded") => {
-            failed(ErrorKind::Refused, "the durable bounds what is asked for; remove its `max_batch` and `max_expires`")
-        }
-        // Asked again at once, it says the same.
-        400 => failed(
-            ErrorKind::Conflict,
-            "the durable doesn't take requests of this kind; remove it, and call `ensure`, or take another owner",
-        ),
-        409 if lower.contains("push based") => {
-            failed(ErrorKind::Conflict, "the consumer of this name pushes; remove it, or take another owner")
-        }
-        404 | 408 => Ok(Answer::Some),
-        409 if lower.contains("completed") => Ok(Answer::Some),
-        // Its leader changes, the server goes down, or it says what isn't known here.
-        _ => Ok(Answer::Nobody),
-    }
 }
 
 impl BoundDurable for NatsDurable {
@@ -379,6 +174,10 @@ impl BoundDurable for NatsDurable {
             });
             match pulled.await? {
                 Step::Done(pulled) => return Ok(pulled),
+                Step::InDoubt => {
+                    self.tell_apart().await?;
+                    pull.asked = false;
+                }
                 Step::Doubted => {
                     self.settle_doubted().await?;
                     pull.asked = false;
@@ -400,6 +199,12 @@ impl BoundDurable for NatsDurable {
     }
 
     async fn settle(&self, settlements: Vec<(Ticket, Verdict)>) -> Vec<Result<(), BackendError>> {
+        if settlements.is_empty() {
+            return Vec::new();
+        }
+        if let Err(failed) = self.is_same().await {
+            return settlements.iter().map(|_| Err(same::again(&failed))).collect();
+        }
         // All are on their way before the first is waited for.
         let ask = |(ticket, given): &(Ticket, Verdict)| {
             let subject = std::str::from_utf8(&ticket.token).ok().filter(|subject| subject.starts_with(SETTLEMENTS));
@@ -409,17 +214,24 @@ impl BoundDurable for NatsDurable {
         let requests: Vec<_> = settlements.iter().map(ask).collect();
         let deadline = Instant::now() + self.host.limits().timeout;
         let mut settled = Vec::with_capacity(requests.len());
-        let mut for_good = Vec::new();
+        let (mut for_good, mut nobody) = (Vec::new(), None);
         for (request, (ticket, given)) in requests.into_iter().zip(&settlements) {
             let left = deadline.saturating_duration_since(Instant::now());
             let settling = async {
                 let reply = request?.reply().await?;
-                if reply.status().is_some_and(|(status, _)| status == 503) {
-                    return Err(gone().into());
-                }
-                Ok(())
+                Ok(reply.status().is_some_and(|(status, _)| status == NO_RESPONDERS))
             };
-            settled.push(self.host.within_time(left, Outcome::Unknown, settling).await);
+            let taken = match self.host.within_time(left, Outcome::Unknown, settling).await {
+                Ok(false) => Ok(()),
+                Ok(true) => {
+                    if nobody.is_none() {
+                        nobody = Some(self.why_nobody().await);
+                    }
+                    Err(nobody.as_ref().map_or_else(|| gone().into(), same::again))
+                }
+                Err(failed) => Err(failed),
+            };
+            settled.push(taken);
             if matches!((settled.last(), given), (Some(Ok(())), Verdict::Ack | Verdict::Term(_))) {
                 for_good.extend(place(&ticket.token).map(|given| (given.sequence, given.stored)));
             }
@@ -434,6 +246,7 @@ impl BoundDurable for NatsDurable {
             let mut state = lock(&self.state);
             let mut came = std::mem::take(&mut state.came);
             came.extend(state.doubted.drain(..));
+            came.extend(state.in_doubt.drain(..).map(|(_, stored, ticket, at)| (stored, ticket, at)));
             (std::mem::take(&mut state.asked), came)
         };
         // The server hands out nothing more for these, and what it sent before comes before its answer.

@@ -195,6 +195,15 @@ impl Listening {
         lock(&self.line.shared.requests).waiting.get(&self.token).is_some_and(|waiting| waiting.failed.is_none())
     }
 
+    /// Whether the last request waits at the server as far as is known: neither has its connection broken, nor was it
+    /// answered that it is over.
+    pub(in super::super) fn waits(&self) -> bool {
+        let is_over = |message: &Message| message.status().is_some_and(|(status, _)| status != 100);
+        let requests = lock(&self.line.shared.requests);
+        let waiting = requests.waiting.get(&self.token);
+        waiting.is_some_and(|waiting| waiting.failed.is_none() && !waiting.replies.iter().any(is_over))
+    }
+
     /// Has the server send nothing more here.
     pub(in super::super) fn hush(&self) {
         self.line.post(|queue| queue.leave(self.token));

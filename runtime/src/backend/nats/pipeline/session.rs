@@ -314,8 +314,13 @@ impl<'a> Session<'a> {
                     let fault = Fault::no_right_to_publish(&subject);
                     let _ = self.flights.iter_mut().any(|flight| flight.pending.refuse(&subject, &fault));
                 }
-                Complaint::Subscribe(_) => {
+                Complaint::Subscribe(subject) => {
                     let fault = Fault::no_right_to_reply();
+                    // The right was taken away, and the server has dropped what replies come by: none ever does here.
+                    let inbox = self.shared.inbox.as_deref();
+                    if inbox.is_some_and(|inbox| subject.strip_prefix(inbox) == Some(".*")) {
+                        return Err(fault);
+                    }
                     lock(&self.shared.requests).fail_sent(&fault.sent());
                 }
                 Complaint::Subscriptions | Complaint::Other => {}

@@ -5,7 +5,7 @@ use tidings::{Outcome, Start};
 
 use super::*;
 
-async fn ask(server: &harness::Nats, subject: &str, body: Value) -> Value {
+pub(super) async fn ask(server: &harness::Nats, subject: &str, body: Value) -> Value {
     let client = super::super::other(server).await;
     let answer = within("it answers", client.request(subject.to_owned(), body.to_string().into())).await.unwrap();
     serde_json::from_slice(&answer.payload).unwrap()

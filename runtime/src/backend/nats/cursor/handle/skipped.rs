@@ -51,7 +51,7 @@ impl Reached {
 
 impl NatsDurable {
     /// Asks JetStream about something.
-    async fn asked<T: DeserializeOwned + Send>(&self, subject: &str) -> Result<T, BackendError> {
+    pub(super) async fn asked<T: DeserializeOwned + Send>(&self, subject: &str) -> Result<T, BackendError> {
         let asking = async {
             let reply = self.pipeline.request(subject, &[], &[])?.reply().await?;
             if reply.status().is_some_and(|(status, _)| status == NO_RESPONDERS) {
@@ -119,7 +119,10 @@ impl NatsDurable {
     pub(super) async fn look(&self, since: Instant) -> Result<(), BackendError> {
         let is_long = since.elapsed() >= self.host.limits().timeout;
         match self.asked::<Info>(&self.info).await {
-            Err(failed) if failed.kind == ErrorKind::Absent => Err(gone().into()),
+            Err(failed) if failed.kind == ErrorKind::Absent => {
+                lock(&self.state).forget();
+                Err(gone().into())
+            }
             // Its leader changes, or the server has just begun.
             Ok(_) if !is_long => Ok(()),
             Err(failed) if !is_long && failed.kind == ErrorKind::Unavailable => Ok(()),

@@ -1,0 +1,167 @@
+//! Whether the durable is the one still that was bound. One that was made anew has other deliveries at the same addresses,
+//! and the server takes a settlement for whatever is there now.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::super::fault::Fault;
+use super::super::config::Info;
+use super::{NatsDurable, gone};
+use crate::broker::lock;
+use crate::capability::BackendError;
+use crate::error::{ErrorKind, Outcome};
+
+/// For so long a durable that was heard of is taken to be there, before a delivery is settled.
+const SURE: Duration = Duration::from_millis(100);
+
+/// Which durable a handle is of. Who waits for deliveries is told when it is removed, so it is in doubt after a time in
+/// which nothing was asked for.
+#[derive(Debug)]
+pub(super) struct Same {
+    /// What its maker has written into it. One that others have made has no such thing, and isn't told from its like.
+    identity: Option<String>,
+    /// How many deliveries there had been with the last that came here.
+    deliveries: u64,
+    /// Whether nothing was asked for since.
+    paused: bool,
+    heard: Instant,
+}
+
+impl Same {
+    pub(super) fn new(info: &Info) -> Self {
+        Self {
+            identity: info.made().map(str::to_owned),
+            deliveries: info.reached().0,
+            paused: true,
+            heard: Instant::now(),
+        }
+    }
+
+    pub(super) fn pause(&mut self) {
+        self.paused = true;
+    }
+
+    /// Takes note of a delivery, and says whether it may be of another durable.
+    pub(super) fn comes(&mut self, delivery: u64) -> bool {
+        let is_next = self.deliveries.checked_add(1) == Some(delivery);
+        let is_in_doubt = self.paused && !is_next;
+        self.deliveries = delivery;
+        if !is_in_doubt {
+            self.paused = false;
+            self.heard = Instant::now();
+        }
+        is_in_doubt
+    }
+
+    fn is_of(&self, info: &Info) -> bool {
+        self.identity.as_deref() == info.made()
+    }
+
+    /// It is there, and whether something is asked of it.
+    fn is_there(&mut self, is_asked: bool) {
+        self.heard = Instant::now();
+        self.paused &= !is_asked;
+    }
+}
+
+/// A failure that several settlements share.
+pub(super) fn again(failed: &BackendError) -> BackendError {
+    let again = BackendError::new(failed.kind, failed.outcome);
+    match &failed.source {
+        Some(source) => again.with_source(source.to_string()),
+        None => again,
+    }
+}
+
+fn made_anew() -> Fault {
+    let text =
+        "the durable is another one that was made anew, perhaps with its stream; what was handed out before is gone";
+    Fault::new(ErrorKind::Absent, Outcome::NotApplied, text)
+}
+
+impl NatsDurable {
+    /// Looks whether what came is of the durable that was bound. What is of another comes next, once that is told.
+    pub(super) async fn tell_apart(&self) -> Result<(), BackendError> {
+        let info = self.asked::<Info>(&self.info).await;
+        let state = &mut *lock(&self.state);
+        let info = match info {
+            Ok(info) => info,
+            Err(failed) => {
+                if failed.kind == ErrorKind::Absent {
+                    state.forget();
+                }
+                return Err(failed);
+            }
+        };
+        let is_asked = state.is_asked();
+        let known = state.same.as_mut().map(|same| {
+            same.is_there(is_asked);
+            same.is_of(&info)
+        });
+        if known != Some(true) {
+            state.forget();
+            self.settled.is_of(info.identity());
+            state.reached = self.settings.prefix.is_none().then(|| super::Reached::new(&info));
+            let mut same = Same::new(&info);
+            same.is_there(is_asked);
+            state.same = Some(same);
+        }
+        for (place, stored, ticket, at) in std::mem::take(&mut state.in_doubt) {
+            self.sort_in(state, &place, (stored, ticket, at));
+        }
+        if known == Some(false) { Err(made_anew().into()) } else { Ok(()) }
+    }
+
+    /// Sees to it that a settlement isn't taken for a delivery of another durable.
+    pub(super) async fn is_same(&self) -> Result<(), BackendError> {
+        {
+            let state = lock(&self.state);
+            let Some(same) = &state.same else { return Err(gone().into()) };
+            // What was asked for after a pause may be another durable's, and on its way.
+            let is_asked = state.is_asked();
+            if if is_asked { !same.paused } else { same.heard.elapsed() < SURE } {
+                return Ok(());
+            }
+        }
+        let info = self.asked::<Info>(&self.info).await?;
+        let state = &mut *lock(&self.state);
+        let is_asked = state.is_asked();
+        match &mut state.same {
+            Some(same) if same.is_of(&info) => {
+                same.is_there(is_asked);
+                Ok(())
+            }
+            // A pull tells it, too.
+            _ => Err(made_anew().into()),
+        }
+    }
+
+    /// Why nobody takes a settlement.
+    pub(super) async fn why_nobody(&self) -> BackendError {
+        match self.asked::<Info>(&self.info).await {
+            Err(failed) if failed.kind == ErrorKind::Absent => gone().into(),
+            _ => Fault::unreachable("nobody takes settlements for the durable at the moment").into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_follows_is_sure_after_a_pause() {
+        let mut same = Same { identity: None, deliveries: 3, paused: true, heard: Instant::now() };
+        assert!(!same.comes(4) && !same.comes(9) && !same.comes(2), "who asks all the time is told");
+        same.pause();
+        assert!(same.comes(2) && same.comes(4), "it is in doubt until it is looked up");
+        assert!(!same.comes(5));
+        same.pause();
+        tokio::time::advance(SURE).await;
+        same.is_there(false);
+        assert!(same.heard.elapsed() < SURE && same.comes(9));
+        same.is_there(true);
+        assert!(!same.comes(20));
+    }
+}
