@@ -204,7 +204,11 @@ fn meaning(code: ErrorCode, words: &str) -> (ErrorKind, &'static str) {
         ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED => {
             (ErrorKind::Unsupported, "a server that is alone keeps one copy; ask for one replica, or use a cluster")
         }
-        ErrorCode::CLUSTER_NO_PEERS | ErrorCode::CLUSTER_REQUIRED | ErrorCode::CLUSTER_TAGS => {
+        // So it says while some of them are down, or have just begun.
+        ErrorCode::CLUSTER_NO_PEERS => refused(
+            "the cluster has too few servers with room for so many replicas; wait for those that are down, or ask for fewer",
+        ),
+        ErrorCode::CLUSTER_REQUIRED | ErrorCode::CLUSTER_TAGS => {
             (ErrorKind::Unsupported, "the cluster has too few servers with room for so many replicas; ask for fewer")
         }
         ErrorCode::STORAGE_RESOURCES_EXCEEDED

@@ -211,7 +211,9 @@ impl<'a> Session<'a> {
             if !self.is_late(cx) {
                 return Poll::Pending;
             }
-            if self.flights.iter().any(|flight| flight.asks) {
+            // Nothing can be asked in the middle of something that is being written.
+            let is_between = self.writing.is_none() && self.answers.0.is_empty();
+            if !is_between || self.flights.iter().any(|flight| flight.asks) {
                 return Poll::Ready(End::TimedOut);
             }
             // Someone waits for a reply, and nothing was heard for a while.
@@ -312,7 +314,11 @@ impl<'a> Session<'a> {
                 Complaint::Fatal(fault) => return Err(fault),
                 Complaint::Publish(subject) => {
                     let fault = Fault::no_right_to_publish(&subject);
-                    let _ = self.flights.iter_mut().any(|flight| flight.pending.refuse(&subject, &fault));
+                    let refused = self.flights.iter_mut().position(|flight| flight.pending.refuse(&subject, &fault));
+                    // One by itself has no other answer.
+                    if refused == Some(0) && self.written() > 0 && !self.flights[0].asks {
+                        self.confirm(1);
+                    }
                 }
                 Complaint::Subscribe(subject) => {
                     let fault = Fault::no_right_to_reply();
@@ -350,6 +356,9 @@ impl<'a> Session<'a> {
     fn deadline(&self) -> Option<Instant> {
         if let Some(flight) = self.flights.iter().find(|flight| flight.asks) {
             return Some(flight.deadline);
+        }
+        if self.writing.is_some() {
+            return self.flights.back().map(|flight| flight.deadline);
         }
         let waits = !self.flights.is_empty() || lock(&self.shared.requests).any_sent();
         waits.then(|| self.heard + self.heartbeat)

@@ -145,18 +145,20 @@ async fn an_append_that_is_cut_off_midway_is_unknown_and_one_with_an_id_can_be_r
 /// What is asked for behind it, a sign of life, comes no sooner.
 #[tokio::test]
 async fn a_request_by_itself_has_its_timeout_on_a_server_that_stands_still_for_less() {
-    let server = server().await;
-    let stream = rows_with(server.url(), Limits::default().timeout(DEADLINE));
+    let options = NatsOptions::default().config("max_payload: 8MB\nmax_pending: 32MB");
+    let server = harness::Nats::start(NatsKind::Nats210, options).await;
+    let stream = rows_with(server.url(), Limits::default().append_bytes(8 << 20).timeout(DEADLINE));
     stream.ensure(StreamSettings::new()).await.unwrap();
     fill(&stream, 0..3).await;
-    for n in 3..6 {
+    // Of the last the system's buffers take a part, and nothing else may be written before its rest.
+    for (n, filler) in [(3, 0), (4, 10), (5, 7_000_000)] {
         server.pause().await;
         let standing = async {
             tokio::time::sleep(6 * HEARTBEAT).await;
             server.resume().await;
         };
-        let (key, entry) = (1, row(n));
-        let (appended, ()) = tokio::join!(stream.append(&key, &entry), standing);
+        let entry = Row { n, filler: "x".repeat(filler) };
+        let (appended, ()) = tokio::join!(stream.append(&1, &entry), standing);
         appended.unwrap();
     }
     assert_eq!(numbers(&stream, Start::Earliest).await, (0..6).collect::<Vec<_>>());
