@@ -112,6 +112,8 @@ pub enum ErrorKind {
     Exhausted,
     /// A record was handed out as often as its durable allows and never settled; [`Error::position`] is where it stands.
     Undelivered,
+    /// The server was killed and has forgotten that it handed a delivery out. It hands it out again, so nothing is settled.
+    Forgotten,
     /// The partitions belong to another member of the group, or the member's place does. Permanent.
     Revoked,
     /// Another producer of the same identity has taken over. Permanent.
@@ -148,6 +150,7 @@ impl ErrorKind {
             Self::Trimmed { .. } => "trimmed",
             Self::Exhausted => "exhausted",
             Self::Undelivered => "undelivered",
+            Self::Forgotten => "forgotten",
             Self::Revoked => "revoked",
             Self::Fenced => "fenced",
             Self::Malformed => "malformed",
@@ -455,6 +458,7 @@ impl fmt::Display for Error {
             ErrorKind::Undelivered => {
                 f.write_str("a record was handed out as often as it may be, and never settled")?;
             }
+            ErrorKind::Forgotten => f.write_str("the server has forgotten the delivery, which comes again")?,
             ErrorKind::Revoked => f.write_str("another member of the group has taken over")?,
             ErrorKind::Fenced => f.write_str("another producer of the same identity has taken over")?,
             ErrorKind::Malformed => f.write_str("a message didn't decode")?,

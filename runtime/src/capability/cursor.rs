@@ -78,7 +78,8 @@ pub trait Cursors: Log {
 ///    towards the next call's `max` and is returned by it, as long as its ack wait lasts. One call runs at a time.
 /// 2. Those whose time has come again are handed out before new ones, and new ones in the stream's order.
 /// 3. [`settle`](Self::settle) answers for each, in that order, once the server has recorded it. It isn't fenced: a
-///    verdict counts for whatever attempt is under way, and changes nothing where none is.
+///    verdict counts for whatever attempt is under way, and changes nothing where none is. Of a delivery that the server
+///    has forgotten and hands out again it says [`Forgotten`](crate::ErrorKind::Forgotten).
 /// 4. After an error of the connection the next call goes on. A call of a durable that is gone is `Absent`, at once.
 /// 5. [`release`](Self::release) refuses, without a delay, what came for a dropped pull and nobody took. A handle that is
 ///    dropped without settles nothing.

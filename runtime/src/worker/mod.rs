@@ -308,7 +308,8 @@ impl<T: StreamSpec, B: Cursors> Durable<T, B> {
     ///
     /// A delivery whose handler fails, panics or passes the [deadline](Worker::deadline) is refused with a delay
     /// ([`retry_after`](Worker::retry_after)) and told as `Retrying`. It may come again to another worker. Deliveries behind it
-    /// of its key wait here until it is back, or a few seconds longer than the delay. A delivery that doesn't decode, or
+    /// of its key wait here until it is back, or for half a second longer than the delay, after which another worker has it:
+    /// over several workers a durable keeps no order. A delivery that doesn't decode, or
     /// failed at the last attempt that [`max_deliver`](crate::DurableSettings::max_deliver) allows, is kept unsettled and told
     /// as `Unsettled`: nothing more of its key is handled by this worker.
     ///

@@ -60,7 +60,7 @@ where
             };
             let key = stored.record.key.as_deref().map(Bytes::copy_from_slice);
             let (position, attempt) = (stored.position, stored.attempt);
-            let held = Held { ticket, attempt, key, since: Instant::now(), again: None };
+            let held = Held { ticket, attempt, key, since: Instant::now(), again: None, forgotten: false };
             match lock(&self.held).insert(position, held) {
                 None => new.push(stored),
                 Some(before) if before.again.is_some() => self.queue.again(stored),
@@ -127,7 +127,8 @@ where
     pub(super) fn expected(&self, now: Instant) -> (usize, Option<Instant>) {
         let held = lock(&self.held);
         let again = held.values().filter_map(|held| held.again);
-        let due = again.clone().filter(|again| *again <= now).count();
+        let forgotten = held.values().filter(|held| held.forgotten).count();
+        let due = again.clone().filter(|again| *again <= now).count() + forgotten;
         (due, again.filter(|again| *again > now).min())
     }
 }

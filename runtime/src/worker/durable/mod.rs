@@ -148,6 +148,8 @@ struct Held {
     since: Instant,
     /// Once it is refused: when it comes again.
     again: Option<Instant>,
+    /// Whether the server has forgotten that it is here, and hands it out again.
+    forgotten: bool,
 }
 
 impl<T, B, S> Run<T, B, S>
@@ -287,8 +289,14 @@ where
         self.retry.most.store(info.settings.max_deliver.unwrap_or(0), Ordering::Relaxed);
         *lock(&self.settings) = info.settings;
         let first = match handle {
-            // What it has asked for may have been lost with the connection, which it tells now and not after the gap.
-            Some(handle) => self.operate(handle.pull(1, Duration::ZERO)).await?,
+            // What it has asked for may have been lost with the connection, which it tells now and not after the gap. That is
+            // known already.
+            Some(handle) => match self.operate(handle.pull(1, Duration::ZERO)).await {
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    self.operate(handle.pull(1, Duration::ZERO)).await?
+                }
+                pulled => pulled?,
+            },
             none => {
                 *none = Some(durable.bind(Operation::Work).await?);
                 Vec::new()

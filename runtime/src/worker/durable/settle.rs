@@ -4,20 +4,21 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use super::super::WorkerNotice;
-use super::{Held, Run};
+use super::Run;
 use crate::broker::lock;
 use crate::capability::{BoundDurable as _, Cursors, Verdict};
 use crate::declaration::StreamSpec;
-use crate::error::{Error, Operation};
+use crate::error::{Error, ErrorKind, Operation};
 use crate::stream::Position;
 
 /// How often it looks up to where everything is settled.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long after its delay a delivery that failed is expected here, before what is behind it of its key goes on.
-const EXPECTED: Duration = Duration::from_secs(5);
+/// How long after its delay a delivery that failed is expected here. Where the system answers after that and it hasn't come,
+/// another has it, and what is behind it of its key goes on.
+const EXPECTED: Duration = Duration::from_millis(500);
 
 impl<T, B, S> Run<T, B, S>
 where
@@ -80,6 +81,21 @@ where
                     }
                 }
                 (Ok(()), _) => drop(lock(&self.held).remove(&position)),
+                (Err(error), Verdict::Nak(_)) if error.kind == ErrorKind::Forgotten => {
+                    if let Some(again) = lock(&self.held).get_mut(&position).and_then(|held| held.again.as_mut()) {
+                        *again = Instant::now();
+                    }
+                }
+                // It is settled once it is back, under its new ticket; nothing comes back after a stop.
+                (Err(error), _) if error.kind == ErrorKind::Forgotten && !self.is_stopped() => {
+                    self.is_forgotten(position);
+                    not_recorded.insert(position);
+                }
+                (Err(error), _) if error.kind == ErrorKind::Forgotten => {
+                    lock(&self.held).remove(&position);
+                    let error = self.stream.failed(error, Operation::Work);
+                    self.notice(WorkerNotice::Failed { error: &error, attempts: 1 });
+                }
                 (Err(error), _) => {
                     not_recorded.insert(position);
                     failed = Some(self.stream.failed(error, Operation::Work));
@@ -98,10 +114,13 @@ where
         let mut looked = Instant::now();
         loop {
             let third = lock(&self.settings).shortest_wait() / 3;
-            sleep(third.min(LOOK)).await;
+            let now = Instant::now();
+            let look = now + third.min(LOOK);
+            let (_, overdue) = self.overdue(now);
+            sleep_until(overdue.map_or(look, |overdue| overdue.min(look))).await;
             let kept = async {
                 self.extend(handle, third).await?;
-                self.let_go();
+                self.let_go().await?;
                 self.tell_held_up();
                 let mut is_as_before = true;
                 let is_due = looked.elapsed() >= LOOK && !lock(&self.held).is_empty();
@@ -135,20 +154,48 @@ where
         if old.is_empty() {
             return Ok(());
         }
-        for kept in self.operate(async { Ok(handle.settle(old).await) }).await? {
-            kept.map_err(|error| self.stream.failed(error, Operation::Work))?;
+        let positions: Vec<_> = old.iter().map(|(ticket, _)| ticket.position).collect();
+        let kept = self.operate(async { Ok(handle.settle(old).await) }).await?;
+        for (position, kept) in positions.into_iter().zip(kept) {
+            match kept {
+                Err(error) if error.kind == ErrorKind::Forgotten => self.is_forgotten(position),
+                kept => kept.map_err(|error| self.stream.failed(error, Operation::Work))?,
+            }
         }
         Ok(())
     }
 
-    /// Lets what is behind a delivery go on that another worker must have got.
-    pub(super) fn let_go(&self) {
-        let now = Instant::now();
-        let is_late = |held: &Held| held.again.is_some_and(|again| again + EXPECTED <= now);
-        let late: Vec<_> = lock(&self.held).iter().filter(|(_, held)| is_late(held)).map(|(at, _)| *at).collect();
-        for position in late {
-            self.given_up(position);
+    /// What is here is asked for again, as it is handed out again.
+    fn is_forgotten(&self, position: Position) {
+        if let Some(held) = lock(&self.held).get_mut(&position) {
+            held.forgotten = true;
         }
+        self.expects.notify_one();
+    }
+
+    /// What hasn't come again in its time, and when the next is overdue.
+    fn overdue(&self, now: Instant) -> (Vec<(Position, Instant)>, Option<Instant>) {
+        let held = lock(&self.held);
+        let expected = held.iter().filter_map(|(at, held)| Some((*at, held.again? + EXPECTED)));
+        let (late, next): (Vec<_>, Vec<_>) = expected.partition(|(_, expected)| *expected <= now);
+        (late, next.into_iter().map(|(_, expected)| expected).min())
+    }
+
+    /// Lets what is behind a delivery go on that another worker must have got.
+    async fn let_go(&self) -> Result<(), Error> {
+        let (late, _) = self.overdue(Instant::now());
+        if late.is_empty() {
+            return Ok(());
+        }
+        // What it handed out here before it answers has come by then.
+        self.worker.group.inspect(Operation::Work).await?;
+        for (position, expected) in late {
+            let is_late = lock(&self.held).get(&position).and_then(|held| held.again).map(|again| again + EXPECTED);
+            if is_late == Some(expected) {
+                self.given_up(position);
+            }
+        }
+        Ok(())
     }
 
     /// Tells it once when all that may be in flight waits here behind what failed for good.

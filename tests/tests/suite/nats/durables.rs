@@ -182,6 +182,54 @@ async fn a_settlement_that_the_server_forgot_is_told_again() {
     assert_eq!(next(&mut cursor, 5 * SECOND).await, Some((0, 1)));
 }
 
+/// A server that is killed forgets what it handed out last, and answers no settlement of that until it is handed out again.
+async fn a_worker_goes_on_where_the_server_forgot_deliveries(kind: NatsKind) {
+    const JOBS: u64 = 1_500;
+    let mut server = harness::Nats::start(kind, NatsOptions::default()).await;
+    let limits = Limits::default().timeout(10 * SECOND);
+    let config = Config::new(Namespace::new("shop", "test").unwrap()).limits(limits);
+    let broker = Broker::new(Nats::new(server.url()).unwrap(), config).unwrap();
+    let (jobs, durable) = jobs(&broker, DurableSettings::new().in_flight(64)).await;
+    let all: Vec<_> = (0..JOBS).map(|n| (n % 50, Job { n })).collect();
+    for appended in jobs.append_all(all.iter().map(|(key, job)| (key, job))).await.unwrap() {
+        appended.unwrap();
+    }
+    let (journal, stop) = (Journal::default(), Stop::new());
+    let running = journal.work(&durable, Duration::from_millis(5), &stop);
+    let handled = |least| {
+        let journal = journal.clone();
+        eventually("more is handled", move || {
+            let count = journal.count();
+            async move { if count >= least { Ok(()) } else { Err(format!("{count}")) } }
+        })
+    };
+    for least in [200, 500, 800] {
+        handled(least).await;
+        server.restart().await;
+        let back = Instant::now();
+        handled(least + 200).await;
+        let took = back.elapsed();
+        assert!(took < 8 * SECOND, "not once a settlement is given up: {took:?}, {:?}", journal.told.lock().unwrap());
+    }
+    settled(&durable).await;
+    assert_eq!(journal.count() as u64, JOBS);
+    stop.stop();
+    within("it stops", running).await.unwrap().unwrap();
+    let told = journal.told.lock().unwrap();
+    let interrupted = told.iter().filter(|told| told.contains("interrupted")).count();
+    assert_eq!(interrupted, 3, "once for each time: {told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_goes_on_where_the_server_forgot_deliveries_2_10() {
+    a_worker_goes_on_where_the_server_forgot_deliveries(NatsKind::Nats210).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_goes_on_where_the_server_forgot_deliveries_2_15() {
+    a_worker_goes_on_where_the_server_forgot_deliveries(NatsKind::Nats215).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_outlives_a_server_that_hangs_and_closes_beside_one() {
     let server = harness::Nats::start(NatsKind::Nats215, NatsOptions::default()).await;

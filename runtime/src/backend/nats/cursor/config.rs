@@ -241,6 +241,11 @@ impl Info {
         self.delivered.stream_seq
     }
 
+    /// Behind which record and up to which some of what it handed out isn't settled.
+    pub(super) fn unsettled(&self) -> Option<(u64, u64)> {
+        (self.num_ack_pending > 0).then_some((self.ack_floor.stream_seq, self.delivered.stream_seq))
+    }
+
     /// How many deliveries it has made, and the last record of them.
     pub(super) fn reached(&self) -> (u64, u64) {
         (self.delivered.consumer_seq, self.delivered.stream_seq)

@@ -3,6 +3,7 @@
 mod place;
 mod pull;
 mod same;
+mod settle;
 mod skipped;
 
 use std::collections::VecDeque;
@@ -13,14 +14,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::super::api::NO_RESPONDERS;
 use super::super::client::NatsClient;
 use super::super::fault::Fault;
+use super::super::link::Facts;
 use super::super::log;
 use super::super::pipeline::{Listening, Pipeline};
-use super::super::wire::{Message, SETTLEMENTS};
+use super::super::wire::Message;
 use super::bell::Bell;
 use super::config::Info;
 use super::settled::Settled;
@@ -28,7 +29,7 @@ use crate::broker::lock;
 use crate::capability::{BackendError, BoundDurable, GroupAddress, Host, Pulled, Stored, Ticket, Verdict};
 use crate::error::{ErrorKind, Outcome};
 use crate::stream::{DurableSettings, StreamAddress};
-use place::{Place, place, verdict};
+pub(super) use place::{Place, place};
 use pull::{Pull, Step};
 use same::Same;
 use skipped::Reached;
@@ -60,6 +61,8 @@ struct State {
     spare: Option<Listening>,
     /// What came and wasn't taken, with the time at which it did.
     came: VecDeque<(Stored, Ticket, Instant)>,
+    /// What the server said of itself that knows what was settled.
+    told: Option<Facts>,
     /// Which durable it is, unless it is known to be gone.
     same: Option<Same>,
     /// What came and may be of another durable.
@@ -123,7 +126,12 @@ impl NatsDurable {
             settings,
             settled,
             pulling: tokio::sync::Mutex::default(),
-            state: std::sync::Mutex::new(State { reached, same: Some(Same::new(info)), ..State::default() }),
+            state: std::sync::Mutex::new(State {
+                reached,
+                same: Some(Same::new(info)),
+                told: client.streams.known(),
+                ..State::default()
+            }),
             bell,
         }
     }
@@ -149,6 +157,11 @@ impl BoundDurable for NatsDurable {
         let _pulling = self.pulling.lock().await;
         if let Some(bell) = &self.bell {
             self.host.within(Outcome::NotApplied, async { Ok(bell.listen().await?) }).await?;
+        }
+        // Another server, or one that was killed, may have forgotten what was settled, and wait for it.
+        match timeout_at(until.max(now + REPEAT), self.remind()).await {
+            Ok(Err(failed)) if failed.kind != ErrorKind::Absent => return Err(failed),
+            _ => {}
         }
         loop {
             let mut closing = pin!(self.host.closing());
@@ -205,39 +218,7 @@ impl BoundDurable for NatsDurable {
         if let Err(failed) = self.is_same().await {
             return settlements.iter().map(|_| Err(same::again(&failed))).collect();
         }
-        // All are on their way before the first is waited for.
-        let ask = |(ticket, given): &(Ticket, Verdict)| {
-            let subject = std::str::from_utf8(&ticket.token).ok().filter(|subject| subject.starts_with(SETTLEMENTS));
-            let foreign = || Fault::new(ErrorKind::Invalid, Outcome::NotApplied, "the ticket isn't NATS's");
-            self.pipeline.request(subject.ok_or_else(foreign)?, &[], verdict(given).as_bytes())
-        };
-        let requests: Vec<_> = settlements.iter().map(ask).collect();
-        let deadline = Instant::now() + self.host.limits().timeout;
-        let mut settled = Vec::with_capacity(requests.len());
-        let (mut for_good, mut nobody) = (Vec::new(), None);
-        for (request, (ticket, given)) in requests.into_iter().zip(&settlements) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let settling = async {
-                let reply = request?.reply().await?;
-                Ok(reply.status().is_some_and(|(status, _)| status == NO_RESPONDERS))
-            };
-            let taken = match self.host.within_time(left, Outcome::Unknown, settling).await {
-                Ok(false) => Ok(()),
-                Ok(true) => {
-                    if nobody.is_none() {
-                        nobody = Some(self.why_nobody().await);
-                    }
-                    Err(nobody.as_ref().map_or_else(|| gone().into(), same::again))
-                }
-                Err(failed) => Err(failed),
-            };
-            settled.push(taken);
-            if matches!((settled.last(), given), (Some(Ok(())), Verdict::Ack | Verdict::Term(_))) {
-                for_good.extend(place(&ticket.token).map(|given| (given.sequence, given.stored)));
-            }
-        }
-        self.settled.add(for_good);
-        settled
+        self.tell_all(&settlements).await
     }
 
     async fn release(&self) {

@@ -54,7 +54,7 @@ impl Same {
         is_in_doubt
     }
 
-    fn is_of(&self, info: &Info) -> bool {
+    pub(super) fn is_of(&self, info: &Info) -> bool {
         self.identity.as_deref() == info.made()
     }
 
