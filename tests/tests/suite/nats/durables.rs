@@ -277,7 +277,7 @@ async fn connections_that_break_midway_lose_nothing() {
         while acked.len() < 24 {
             turn += 1;
             // After so many bytes of the server's, in the middle of whatever it is.
-            proxy.cut_after(harness::Direction::ToClient, 700 + (turn * 37) % 900, Cut::Reset);
+            proxy.cut_after(harness::Direction::ToClient, 500 + (turn * 37) % 1_500, Cut::Reset);
             for _ in 0..3 {
                 let Ok(Some(job)) = cursor.next_within(2 * SECOND).await else { break };
                 let n = job.value().unwrap().n;

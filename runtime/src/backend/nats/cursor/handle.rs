@@ -205,6 +205,10 @@ impl BoundDurable for NatsDurable {
                 Step::Nobody => {
                     self.look(*nobody.get_or_insert_with(Instant::now)).await?;
                     tokio::time::sleep(REPEAT).await;
+                    // The durable's server may have been killed, which needn't be the one that this is connected to. One that
+                    // doesn't answer yet is told by the next pull.
+                    lock(&self.state).told = None;
+                    let _ = self.remind().await;
                     pull.asked = false;
                 }
             }

@@ -1,6 +1,5 @@
 //! Settling, each settlement confirmed by the server.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
@@ -115,14 +114,14 @@ impl NatsDurable {
         self.host.within_time(left, Outcome::NotApplied, asking).await.ok().map(|info| info.delivered())
     }
 
-    /// Tells a server to which nothing was told yet what is settled: one that was killed writes that down late, and would
-    /// wait for it before it hands out more.
+    /// Tells a server to which nothing was told yet what is settled: one that was killed has written that down late, and waits
+    /// for it before it hands out more. A server has another id each time it is started.
     pub(super) async fn remind(&self) -> Result<(), BackendError> {
         let facts = match self.pipeline.known() {
             Some(facts) => facts,
             None => self.host.within(Outcome::NotApplied, async { Ok(self.pipeline.facts().await?) }).await?,
         };
-        if lock(&self.state).told.as_ref().is_some_and(|told| Arc::ptr_eq(told, &facts)) {
+        if lock(&self.state).told.as_ref().is_some_and(|told| told.server_id == facts.server_id) {
             return Ok(());
         }
         let info = self.asked::<Info>(&self.info).await?;
