@@ -164,7 +164,8 @@ pub async fn read_waits<S: Streams>(subject: S) {
     RULE.that(numbers.iter().all(|n| *n >= 100) && numbers.len() == 1, &format!("the latest gave {numbers:?}"));
 }
 
-/// `read-cancelled`: a read that is dropped at any step leaves no trace, and a tail's loses nothing.
+/// `read-cancelled`: a read that is dropped at any step leaves no trace, and a tail's loses nothing. A tail that is left alone
+/// in the middle of one holds nobody up.
 pub async fn read_cancelled<S: Streams>(subject: S) {
     const RULE: Rule = Rule("read-cancelled");
     const ROUNDS: u64 = 60;
@@ -192,6 +193,14 @@ pub async fn read_cancelled<S: Streams>(subject: S) {
         tailed.push(RULE.number("tailing", &next));
     }
     RULE.same("what a tail gave", tailed, (0..ROUNDS).collect::<Vec<_>>());
+    for steps in 0..12 {
+        // Its broker knows nothing of the system yet.
+        let beside = RULE.bound(&subject);
+        let mut alone = beside.tail(Start::Earliest);
+        drop(give_up(alone.receive(), steps).await);
+        RULE.reads("beside a tail that is left alone", &beside, Start::Earliest, 0..ROUNDS).await;
+        drop(alone);
+    }
     RULE.eventually("dropped reads are over", async || stream.broker().stats().operations == 0).await;
     let failed = RULE.fails("the control: reading too much", stream.read(Start::Earliest, 0, LONG)).await;
     RULE.refused("the control: reading too much", &failed, ErrorKind::Invalid);

@@ -1,9 +1,12 @@
 //! The connections of one broker to a cluster's nodes.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::fault::{Code, Fault};
@@ -28,19 +31,21 @@ type Reply = Result<u64, Fault>;
 pub struct RedisClusterClient {
     pub(super) host: Host,
     pub(super) settings: Arc<Settings>,
-    pub(super) seeds: Vec<Endpoint>,
-    map: Mutex<Map>,
-    /// Held by the one who asks for the slots.
-    asking: tokio::sync::Mutex<()>,
+    pub(super) seeds: Arc<[Endpoint]>,
+    map: Arc<Mutex<Map>>,
     waiting: Waiting,
 }
+
+/// Tells how asking for the slots has ended.
+type Asked = watch::Receiver<Option<Result<(), Fault>>>;
 
 #[derive(Default)]
 struct Map {
     slots: Slots,
-    /// Counts how often the slots were asked for; the slots are in use while they are `known`.
-    asked: u64,
+    /// The slots are in use while this is so.
     known: bool,
+    /// Someone asks for the slots.
+    asking: Option<Asked>,
     /// Where in the list of those who can be asked the next question begins.
     first: usize,
     closed: bool,
@@ -57,7 +62,7 @@ struct Node {
 impl RedisClusterClient {
     pub(super) fn new(host: Host, settings: Arc<Settings>, seeds: Vec<Endpoint>) -> Self {
         let waiting = Waiting::new(&host);
-        Self { host, settings, seeds, map: Mutex::default(), asking: tokio::sync::Mutex::default(), waiting }
+        Self { host, settings, seeds: seeds.into(), map: Arc::default(), waiting }
     }
 
     pub(super) async fn publish(&self, message: &Outgoing) -> Reply {
@@ -234,60 +239,35 @@ impl RedisClusterClient {
         if let Some(node) = self.known_owner(slot)? {
             return Ok(node);
         }
-        let before = lock(&self.map).asked;
-        let asking = self.asking.lock().await;
-        if lock(&self.map).asked == before {
-            self.ask().await?;
-        }
-        drop(asking);
+        let mut asked = self.ask();
+        let answer = asked.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
+        answer.unwrap_or_else(|| Err(Fault::unreachable("the task that asks for the slots ended")))?;
         // Others may doubt it meanwhile, but it is the latest answer there is.
         self.last_owner(slot)?.ok_or_else(slots::uncovered)
     }
 
-    /// Asks one node after another for the slots.
-    async fn ask(&self) -> Result<(), Fault> {
-        let mut candidates: Vec<Endpoint> = Vec::new();
-        let first = {
-            let map = lock(&self.map);
-            for endpoint in map.slots.nodes().chain(&self.seeds) {
-                if !candidates.contains(endpoint) {
-                    candidates.push(endpoint.clone());
-                }
-            }
-            map.first
+    /// Has a task ask for the slots, unless one does. A caller may be left alone for long, with everyone else waiting.
+    fn ask(&self) -> Asked {
+        let mut map = lock(&self.map);
+        // One whose task has ended without a word tells nothing any more.
+        if let Some(asked) = map.asking.as_ref().filter(|asked| asked.has_changed().is_ok()) {
+            return asked.clone();
+        }
+        let (tell, asked) = watch::channel(None);
+        map.asking = Some(asked.clone());
+        drop(map);
+        let question = Question {
+            host: self.host.clone(),
+            settings: self.settings.clone(),
+            seeds: self.seeds.clone(),
+            map: self.map.clone(),
         };
-        let mut last = Fault::unreachable("the cluster has no node");
-        let (deadline, floor) = (self.deadline(), self.host.limits().timeout / 4);
-        for turn in 0..candidates.len() {
-            let index = (first + turn) % candidates.len();
-            // One that stands still leaves time for the others, and the last has all that is left.
-            let left = deadline.saturating_duration_since(Instant::now());
-            let unasked = u32::try_from(candidates.len() - turn).unwrap_or(u32::MAX);
-            let share = (left / unasked).max(floor);
-            // Should this be given up midway, the next question begins with the next node.
-            lock(&self.map).first = index + 1;
-            match by(Instant::now() + share, Outcome::NotApplied, self.ask_node(&candidates[index], share)).await {
-                Ok(slots) => {
-                    let mut map = lock(&self.map);
-                    map.first = index;
-                    map.nodes.retain(|node, held| slots.nodes().any(|it| it == node) || held.subscriber.is_open());
-                    map.slots = slots;
-                    map.asked += 1;
-                    map.known = true;
-                    return Ok(());
-                }
-                Err(fault) => last = fault,
-            }
-        }
-        Err(last)
-    }
-
-    async fn ask_node(&self, endpoint: &Endpoint, share: Duration) -> Result<Slots, Fault> {
-        let mut link = Link::connect(&self.settings, endpoint, share).await?;
-        match link.ask(&["CLUSTER", "SLOTS"]).await {
-            Ok(answer) => Slots::read(&answer, host(endpoint)),
-            Err(fault) => Err(fault),
-        }
+        self.host.spawn("redis cluster", async move {
+            let answer = question.answer().await;
+            lock(&question.map).asking = None;
+            tell.send_replace(Some(answer));
+        });
+        asked
     }
 
     /// Finds or makes a node's connections.
@@ -317,6 +297,72 @@ impl RedisClusterClient {
             node.publisher.close();
             node.subscriber.close();
             node.streams.close();
+        }
+    }
+}
+
+/// Who has which slots, asked of one node after another.
+struct Question {
+    host: Host,
+    settings: Arc<Settings>,
+    seeds: Arc<[Endpoint]>,
+    map: Arc<Mutex<Map>>,
+}
+
+impl Question {
+    async fn answer(&self) -> Result<(), Fault> {
+        let (mut closing, mut asking) = (pin!(self.host.closing()), pin!(self.ask()));
+        std::future::poll_fn(|cx| {
+            if closing.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(Fault::closed(Outcome::NotApplied)));
+            }
+            asking.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    async fn ask(&self) -> Result<(), Fault> {
+        let mut candidates: Vec<Endpoint> = Vec::new();
+        let first = {
+            let map = lock(&self.map);
+            for endpoint in map.slots.nodes().chain(&*self.seeds) {
+                if !candidates.contains(endpoint) {
+                    candidates.push(endpoint.clone());
+                }
+            }
+            map.first
+        };
+        let mut failed = Fault::unreachable("the cluster has no node");
+        let timeout = self.host.limits().timeout;
+        let deadline = Instant::now() + timeout;
+        for turn in 0..candidates.len() {
+            let index = (first + turn) % candidates.len();
+            // Where this is late for those who wait, the next question begins with the next node.
+            lock(&self.map).first = index + 1;
+            // One that stands still leaves time for the others, and the last has all that is left.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let unasked = u32::try_from(candidates.len() - turn).unwrap_or(u32::MAX);
+            let share = (left / unasked).max(timeout / 4);
+            match by(Instant::now() + share, Outcome::NotApplied, self.ask_node(&candidates[index], share)).await {
+                Ok(slots) => {
+                    let mut map = lock(&self.map);
+                    map.first = index;
+                    map.nodes.retain(|node, held| slots.nodes().any(|it| it == node) || held.subscriber.is_open());
+                    map.slots = slots;
+                    map.known = true;
+                    return Ok(());
+                }
+                Err(fault) => failed = fault,
+            }
+        }
+        Err(failed)
+    }
+
+    async fn ask_node(&self, endpoint: &Endpoint, share: Duration) -> Result<Slots, Fault> {
+        let mut link = Link::connect(&self.settings, endpoint, share).await?;
+        match link.ask(&["CLUSTER", "SLOTS"]).await {
+            Ok(answer) => Slots::read(&answer, host(endpoint)),
+            Err(fault) => Err(fault),
         }
     }
 }

@@ -134,7 +134,7 @@ impl Backend for RedisCluster {
     async fn check(client: &RedisClusterClient, wanted: Wanted) -> Result<Checked, BackendError> {
         let checking = async {
             let mut last = Fault::unreachable("the cluster has no node");
-            for seed in &client.seeds {
+            for seed in &*client.seeds {
                 match check::check::<RedisClusterClient>(&client.settings, seed, &client.host, &wanted, &check::SHARDED)
                     .await
                 {
