@@ -13,7 +13,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use serde::{Deserialize, Serialize};
 use tidings::backend::{self, Sasl};
 use tidings::{Broker, Config, ErrorKind, Limits, Namespace, Outcome, Start, Stream, StreamSettings, stream_spec};
-use tidings_tests::harness::{Kafka, KafkaKind, KafkaOptions, free_ports, within};
+use tidings_tests::harness::{Kafka, KafkaKind, KafkaOptions, eventually, free_ports, within};
 
 /// More than a page of any test.
 const ALL: usize = 4_096;
@@ -95,8 +95,8 @@ async fn numbers(stream: &Rows, from: impl Into<Start>) -> Vec<u64> {
 /// What became of each append.
 type Fates = BTreeMap<u64, Result<(), Outcome>>;
 
-/// Appends numbers one after the other until it is stopped.
-async fn append_until(stream: &Rows, from: u64, stop: &AtomicBool) -> Fates {
+/// Appends numbers one after the other until it is stopped, and counts those that are stored.
+async fn append_until(stream: &Rows, from: u64, stop: &AtomicBool, stored: &AtomicU64) -> Fates {
     let mut fates = Fates::new();
     for n in from.. {
         if stop.load(Ordering::Relaxed) {
@@ -106,10 +106,22 @@ async fn append_until(stream: &Rows, from: u64, stop: &AtomicBool) -> Fates {
         let fate = appended.map(|_| ()).map_err(|error| error.outcome());
         if fate.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
+        } else {
+            stored.fetch_add(1, Ordering::Relaxed);
         }
         fates.insert(n, fate);
     }
     fates
+}
+
+/// Returns once so many more are stored.
+async fn more(stored: &AtomicU64, count: u64) {
+    let before = stored.load(Ordering::Relaxed);
+    eventually("more are stored", || async {
+        let more = stored.load(Ordering::Relaxed) - before;
+        if more >= count { Ok(()) } else { Err(format!("{more}")) }
+    })
+    .await;
 }
 
 async fn nothing_acknowledged_is_lost_over_crashes_and_pauses(kind: KafkaKind) {
@@ -118,22 +130,25 @@ async fn nothing_acknowledged_is_lost_over_crashes_and_pauses(kind: KafkaKind) {
     let creator = rows(&server.address(), Duration::from_secs(10));
     drop(creator);
     within("creating", async { while stream.ensure(StreamSettings::new().partitions(3)).await.is_err() {} }).await;
-    let stop = AtomicBool::new(false);
+    let (stop, stored) = (AtomicBool::new(false), AtomicU64::new(0));
     let breaking = async {
-        let some = Duration::from_millis(400);
-        tokio::time::sleep(some).await;
+        more(&stored, 10).await;
         server.pause().await;
+        // Longer than an append's time.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         server.resume().await;
-        tokio::time::sleep(some).await;
+        more(&stored, 10).await;
         server.kill();
-        tokio::time::sleep(some).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
         server.restart().await;
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        more(&stored, 10).await;
         stop.store(true, Ordering::Relaxed);
     };
-    let (one, two, ()) =
-        tokio::join!(append_until(&stream, 0, &stop), append_until(&stream, 1_000_000, &stop), breaking);
+    let (one, two, ()) = tokio::join!(
+        append_until(&stream, 0, &stop, &stored),
+        append_until(&stream, 1_000_000, &stop, &stored),
+        breaking
+    );
     let fates: Fates = one.into_iter().chain(two).collect();
     // What may be on its way still is settled by then.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
