@@ -163,7 +163,7 @@ fn serve(clients: &Arc<Clients>, group: &str, topic: &str, jobs: &Receiver<Job>)
             None => Desk::new(clients, group, topic, until, sent),
         };
         let found = opened.and_then(|mut open| {
-            let counted = open.ask(|desk, most| count(&desk.clients, &desk.consumer, &desk.topic, most));
+            let counted = open.ask(|desk, most| counted(&desk.consumer, &desk.topic, most));
             open.partitions = counted.as_ref().copied().unwrap_or_default();
             let open = desk.insert(open);
             counted.map(|_| &*open)
@@ -211,7 +211,7 @@ impl Desk {
                 return Err(Fault::closed(Outcome::NotApplied));
             }
             let left = self.until.saturating_duration_since(Instant::now());
-            match ask(self, left.min(PIECE)) {
+            match ask(self, left.min(PIECE)).map_err(|fault| unheard(&self.clients, &self.topic, fault)) {
                 Err(fault) if is_passing(&fault) && !left.is_zero() => {
                     hear(&self.consumer, SLICE.min(left)).inspect_err(|_| self.forbidden.set(true))?;
                 }
@@ -303,7 +303,12 @@ impl Desk {
     pub(super) fn commit(&self, offsets: &[(u32, Wire)]) -> Result<(), Fault> {
         let list = list(&self.topic, offsets.iter().map(|(partition, offset)| (*partition, Offset::Offset(*offset))))?;
         self.changes()?;
-        self.consumer.commit(&list, CommitMode::Sync).map_err(|error| Fault::of_sent(&error))
+        loop {
+            match self.consumer.commit(&list, CommitMode::Sync).map_err(|error| Fault::of_sent(&error)) {
+                Err(fault) if self.clients.recent.is_unheard(&self.topic, &fault) && self.again() => {}
+                committed => return committed,
+            }
+        }
     }
 }
 
@@ -331,10 +336,12 @@ pub(super) fn count(
     topic: &str,
     most: Duration,
 ) -> Result<u32, Fault> {
-    counted(consumer, topic, most).map_err(|fault| {
-        let unheard = fault.kind == ErrorKind::Absent && clients.recent.is_made(topic);
-        if unheard { Fault::unheard() } else { fault }
-    })
+    counted(consumer, topic, most).map_err(|fault| unheard(clients, topic, fault))
+}
+
+/// Where a stream that was made of late isn't there, it is worth to ask again.
+fn unheard(clients: &Clients, topic: &str, fault: Fault) -> Fault {
+    if clients.recent.is_unheard(topic, &fault) { Fault::unheard() } else { fault }
 }
 
 fn counted(consumer: &BaseConsumer<Listener>, topic: &str, most: Duration) -> Result<u32, Fault> {

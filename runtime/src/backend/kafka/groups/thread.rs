@@ -628,6 +628,9 @@ impl Polling {
     fn committed(&mut self, answer: Option<Code>) {
         let Some(asked) = self.sent.take() else { return };
         let mut again = Vec::new();
+        let (recent, topic) = (&self.poller.clients.recent, &self.poller.state.topic);
+        let passes =
+            |code| is_of_the_moment(code) || recent.is_unheard(topic, &Fault::of_code(code, Outcome::NotApplied));
         let mut held = self.poller.held();
         for mut one in asked {
             let mut failure: Option<Code> = None;
@@ -640,7 +643,7 @@ impl Polling {
                         if is_lost(code) {
                             held.doubt(partition);
                         }
-                        failure = failure.filter(|code| !is_of_the_moment(*code)).or(Some(code));
+                        failure = failure.filter(|code| !passes(*code)).or(Some(code));
                         left.push((partition, to));
                     }
                 }
@@ -650,7 +653,7 @@ impl Polling {
                     one.others.sort_unstable();
                     let _ = one.reply.send(Ok(one.others));
                 }
-                Some(code) if is_of_the_moment(code) => {
+                Some(code) if passes(code) => {
                     one.offsets = left;
                     again.push(one);
                 }

@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 use rdkafka::TopicPartitionList;
 use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::consumer::Consumer as _;
-use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::time::Instant;
@@ -14,7 +13,7 @@ use tokio::time::Instant;
 use super::super::client::{Clients, News, wait};
 use super::super::fault::Fault;
 use super::super::settings::millis;
-use super::{AGAIN, StreamState, by, found, partitions_of, state};
+use super::{AGAIN, StreamState, by, once_heard, partitions_of, state};
 use crate::capability::{BackendError, StreamAddress};
 use crate::error::{ErrorKind, Outcome};
 use crate::stream::{Position, Positions, Start, Storage, StreamSettings};
@@ -105,15 +104,7 @@ pub(in super::super) async fn ensure(
             Err(fault) if fault.code == Some(Code::TopicAlreadyExists) => {
                 clients.recent.note(&wanted.topic, true);
                 settle(clients, &wanted.topic, until, true)?;
-                loop {
-                    match compare(clients, &wanted) {
-                        // One server after the other hears of it.
-                        Err(fault) if fault.kind == ErrorKind::Absent && Instant::now() < until => {
-                            std::thread::park_timeout(AGAIN);
-                        }
-                        compared => break compared?,
-                    }
-                }
+                once_heard(clients, &wanted.topic, || compare(clients, &wanted))?;
             }
             Err(fault) => return Err(fault),
         }
@@ -241,8 +232,11 @@ pub(in super::super) async fn delete(clients: &Arc<Clients>, stream: &StreamAddr
     state.forget();
     let host = &clients.host;
     let until = Instant::now() + host.limits().timeout;
-    let topic = state.topic.clone();
-    let look = clients.call("kafka delete", move |clients| Ok(found(clients, &topic)?.is_some()));
+    let looking = state.clone();
+    let look = clients.call("kafka delete", move |clients| match looking.look(clients) {
+        Err(fault) if fault.kind == ErrorKind::Absent => Ok(false),
+        looked => looked.map(|_| true),
+    });
     let look = async { look.await.map_err(|fault| fault.needs(TO_DELETE)) };
     if !by(host, until, Outcome::NotApplied, look).await? {
         return Ok(false);
@@ -318,11 +312,14 @@ pub(super) fn offsets(
         asked.add_partition_offset(&state.topic, partition, which).map_err(|error| Fault::of(&error))?;
     }
     let timeout = clients.patience();
-    let answered =
-        clients.ask(|asker| asker.offsets_for_times(asked, timeout)).inspect_err(|fault| state.learn(fault))?;
+    let ask = || {
+        let answered = clients.ask(|asker| asker.offsets_for_times(asked.clone(), timeout))?;
+        answered.elements().iter().try_for_each(|element| element.error().map_err(|error| Fault::of(&error)))?;
+        Ok(answered)
+    };
+    let answered = once_heard(clients, &state.topic, ask).inspect_err(|fault| state.learn(fault))?;
     let mut found = vec![-1; partitions as usize];
     for element in answered.elements() {
-        element.error().map_err(|error: KafkaError| Fault::of(&error)).inspect_err(|fault| state.learn(fault))?;
         let place = usize::try_from(element.partition()).ok().and_then(|partition| found.get_mut(partition));
         if let (Some(place), Offset::Offset(offset)) = (place, element.offset()) {
             *place = offset;

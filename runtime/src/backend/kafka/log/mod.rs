@@ -81,10 +81,8 @@ impl StreamState {
 
     /// Reads from the server how many partitions there are. To be called on a thread that may block.
     pub(super) fn look(&self, clients: &Clients) -> Result<u32, Fault> {
-        let Some(partitions) = found(clients, &self.topic)? else {
-            self.forget();
-            return Err(Fault::absent());
-        };
+        let look = || partitions_of(clients, &self.topic)?.ok_or_else(Fault::absent);
+        let partitions = once_heard(clients, &self.topic, look).inspect_err(|fault| self.learn(fault))?;
         clients.is_up();
         *lock(&self.partitions) = Some((partitions, Instant::now()));
         Ok(partitions)
@@ -135,17 +133,19 @@ enum Held {
     Nothing,
 }
 
-/// How many partitions a topic has, where it is there. Where one that was made of late isn't, the server that answered may
-/// not have heard of it, and others are asked, too. To be called on a thread that may block.
-fn found(clients: &Clients, topic: &str) -> Result<Option<u32>, Fault> {
+/// Asks about a topic. Where one that was made of late isn't there, the server that answered may not have heard of it, and
+/// it is asked again. To be called on a thread that may block.
+fn once_heard<T>(clients: &Clients, topic: &str, ask: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
     let until = Instant::now() + clients.patience();
     loop {
-        let found = partitions_of(clients, topic)?;
-        let waits = found.is_none() && clients.recent.is_made(topic) && !clients.stopped();
-        if !waits || Instant::now() + AGAIN >= until {
-            return Ok(found);
+        match ask() {
+            Err(fault)
+                if clients.recent.is_unheard(topic, &fault) && Instant::now() + AGAIN < until && !clients.stopped() =>
+            {
+                std::thread::park_timeout(AGAIN);
+            }
+            answer => return answer,
         }
-        std::thread::park_timeout(AGAIN);
     }
 }
 

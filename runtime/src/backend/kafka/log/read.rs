@@ -338,7 +338,9 @@ impl Reader {
                     looks += 1;
                     self.let_go();
                 }
-                Err(Stop::Stale) if records.is_empty() && looks < MOST_LOOKS => {
+                Err(Stop::Stale)
+                    if records.is_empty() && (looks < MOST_LOOKS || self.clients.recent.is_made(&job.state.topic)) =>
+                {
                     looks += 1;
                     self.at = None;
                     self.consumer = None;

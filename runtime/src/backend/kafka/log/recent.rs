@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::super::fault::Fault;
 use crate::broker::lock;
+use crate::error::ErrorKind;
 
 /// So long a server may not have heard of it.
 const HEARD: Duration = Duration::from_secs(5);
@@ -34,6 +36,11 @@ impl Recent {
     /// Whether a server that doesn't know the topic may not have heard of it yet.
     pub(in super::super) fn is_made(&self, topic: &str) -> bool {
         self.is_known(topic, true)
+    }
+
+    /// Whether a server said that a topic isn't there which it may not have heard of yet.
+    pub(in super::super) fn is_unheard(&self, topic: &str, fault: &Fault) -> bool {
+        fault.kind == ErrorKind::Absent && self.is_made(topic)
     }
 
     /// Whether a server that knows the topic may not have heard of its end yet.
