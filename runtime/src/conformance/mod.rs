@@ -77,17 +77,17 @@ pub use commit_worker::{
 pub use connection::{topic_liveness, topic_one_connection, topic_shared_connection};
 pub use cursors::{
     cursor_backoff, cursor_bind_only, cursor_cancelled, cursor_close, cursor_count, cursor_ensure, cursor_exhausted,
-    cursor_info, cursor_interrupted, cursor_kept, cursor_limits, cursor_lost, cursor_nak, cursor_one_in_flight,
-    cursor_owners, cursor_poison, cursor_prefix, cursor_progress, cursor_recorded, cursor_release, cursor_settle,
-    cursor_shared, cursor_starts, cursor_term, cursor_trimmed, cursor_update,
+    cursor_info, cursor_interrupted, cursor_kept, cursor_limits, cursor_lost, cursor_made_anew, cursor_nak,
+    cursor_one_in_flight, cursor_owners, cursor_poison, cursor_prefix, cursor_progress, cursor_recorded,
+    cursor_release, cursor_settle, cursor_shared, cursor_starts, cursor_term, cursor_trimmed, cursor_update,
 };
 pub use delivery::{topic_count, topic_fan_out, topic_ready};
 pub use durable_worker::{
     durable_worker_close, durable_worker_dropped, durable_worker_durable_lost, durable_worker_gap,
-    durable_worker_held_up, durable_worker_hung, durable_worker_kept, durable_worker_order, durable_worker_read_ahead,
-    durable_worker_restart, durable_worker_retry, durable_worker_settings, durable_worker_settle,
-    durable_worker_silence, durable_worker_stop, durable_worker_stop_bounded, durable_worker_stream_lost,
-    durable_worker_undelivered,
+    durable_worker_held_up, durable_worker_hung, durable_worker_kept, durable_worker_made_anew, durable_worker_order,
+    durable_worker_read_ahead, durable_worker_restart, durable_worker_retry, durable_worker_settings,
+    durable_worker_settle, durable_worker_silence, durable_worker_stop, durable_worker_stop_bounded,
+    durable_worker_stream_lost, durable_worker_undelivered,
 };
 pub use ending::{topic_overflow_isolated, topic_uninterrupted};
 pub use in_memory::{InMemory, InMemoryTap};
@@ -300,7 +300,7 @@ macro_rules! __conformance_tests {
         $crate::__conformance_tests!($subject:
             cursor_one_in_flight, cursor_shared, cursor_release, cursor_count, cursor_nak, cursor_progress, cursor_backoff,
             cursor_term, cursor_recorded, cursor_settle, cursor_poison, cursor_bind_only, cursor_owners, cursor_kept,
-            cursor_ensure, cursor_update, cursor_info, cursor_starts, cursor_prefix, cursor_exhausted, cursor_lost,
+            cursor_ensure, cursor_update, cursor_info, cursor_starts, cursor_prefix, cursor_exhausted, cursor_lost, cursor_made_anew,
             cursor_trimmed, cursor_cancelled, cursor_close, cursor_interrupted, cursor_limits,
         );
     };

@@ -1,8 +1,8 @@
 //! Durables: what each has handed out, and when that comes again.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::log::{Log as Kept, Partition, State, failed, position, rotated};
 use super::{Memory, MemoryClient};
+use crate::broker::lock;
 use crate::capability::{BackendError, BoundDurable, Cursors, GroupAddress, Pulled, Record, Stored, Ticket, Verdict};
 use crate::error::ErrorKind;
 use crate::stream::{DurableInfo, DurableSettings, Position, Positions};
@@ -17,11 +18,16 @@ use crate::stream::{DurableInfo, DurableSettings, Position, Positions};
 /// Exhausted records that are kept for handles that haven't been told.
 const TOLD: usize = 65_536;
 
+/// Which durable was made last.
+static LAST_ID: AtomicU64 = AtomicU64::new(0);
+
 /// Where a record stands: its partition and offset.
 type Place = (usize, u64);
 
 #[derive(Debug)]
 pub(super) struct Durable {
+    /// Another one each time that one is made.
+    id: u64,
     settings: DurableSettings,
     /// Of each partition the first offset that was never handed out.
     next: Vec<u64>,
@@ -53,6 +59,7 @@ impl State {
         }
         let next = self.firsts(&settings.start);
         let durable = Durable {
+            id: LAST_ID.fetch_add(1, Ordering::Relaxed) + 1,
             settings: settings.clone(),
             next,
             unsettled: BTreeMap::new(),
@@ -147,18 +154,23 @@ impl Durable {
         let due = now + self.settings.wait_of(attempt);
         self.unsettled.insert((index, offset), Unsettled { attempt, due });
         let stored = Stored { position, attempt, record: record.clone() };
-        to.push(Pulled::Delivery(stored, Ticket { position, token: Bytes::new() }));
+        let token = Bytes::copy_from_slice(&self.id.to_le_bytes());
+        to.push(Pulled::Delivery(stored, Ticket { position, token }));
     }
 
-    fn settle(&mut self, position: Position, verdict: &Verdict) {
+    fn settle(&mut self, ticket: &Ticket, verdict: &Verdict) -> Result<(), BackendError> {
+        if ticket.token != self.id.to_le_bytes()[..] {
+            return Err(made_anew());
+        }
+        let position = ticket.position;
         let place = usize::try_from(position.partition()).ok().zip(u64::try_from(position.offset()).ok());
-        let Some(place) = place else { return };
-        let Some(unsettled) = self.unsettled.get_mut(&place) else { return };
+        let Some(unsettled) = place.and_then(|place| self.unsettled.get_mut(&place)) else { return Ok(()) };
         match verdict {
-            Verdict::Ack | Verdict::Term(_) => drop(self.unsettled.remove(&place)),
+            Verdict::Ack | Verdict::Term(_) => drop(place.and_then(|place| self.unsettled.remove(&place))),
             Verdict::Nak(delay) => unsettled.due = Instant::now() + *delay,
             Verdict::InProgress => unsettled.due = Instant::now() + self.settings.wait_of(unsettled.attempt),
         }
+        Ok(())
     }
 
     fn due(&self) -> Option<Instant> {
@@ -177,22 +189,42 @@ impl Durable {
     }
 }
 
+fn made_anew() -> BackendError {
+    failed(ErrorKind::Absent, "the durable is another one that was made anew; what was handed out before is gone")
+}
+
+/// What a handle knows of its durable.
+#[derive(Debug)]
+struct Bound {
+    /// Which one it is, until it is told that this is gone.
+    id: Option<u64>,
+    /// How many exhausted records it was told of, with those before it was bound.
+    told: u64,
+}
+
 /// A handle to a durable of [`Memory`].
 #[derive(Debug)]
 pub struct MemoryDurable {
     client: MemoryClient,
     log: Arc<Kept>,
     name: Arc<str>,
-    /// How many exhausted records it was told of, with those before it was bound.
-    told: AtomicU64,
+    bound: Mutex<Bound>,
 }
 
 impl MemoryDurable {
-    fn with<R>(&self, work: impl FnOnce(&mut Durable, &[Partition]) -> R) -> Result<R, BackendError> {
+    /// Takes what is there. A durable that was made anew is told once, before what it hands out.
+    fn take(&self, max: usize) -> Result<(Vec<Pulled>, Option<Instant>), BackendError> {
         self.client.reachable()?;
+        let bound = &mut *lock(&self.bound);
         self.log.with(|state| {
-            let (durable, partitions) = state.durable(&self.name)?;
-            Ok(work(durable, partitions))
+            let (durable, partitions) = state.durable(&self.name).inspect_err(|_| bound.id = None)?;
+            if bound.id != Some(durable.id) {
+                let last = std::mem::replace(bound, Bound { id: Some(durable.id), told: 0 });
+                if last.id.is_some() {
+                    return Err(made_anew());
+                }
+            }
+            Ok((durable.pull(partitions, max, &mut bound.told), durable.due()))
         })
     }
 }
@@ -200,14 +232,7 @@ impl MemoryDurable {
 impl BoundDurable for MemoryDurable {
     async fn pull(&self, max: usize, wait: Duration) -> Result<Vec<Pulled>, BackendError> {
         let until = Instant::now().checked_add(wait);
-        let look = || {
-            self.with(|durable, partitions| {
-                let mut told = self.told.load(Ordering::Relaxed);
-                let pulled = durable.pull(partitions, max, &mut told);
-                self.told.store(told, Ordering::Relaxed);
-                (pulled, durable.due())
-            })
-        };
+        let look = || self.take(max);
         let mut left = Duration::ZERO;
         let mut known = None;
         loop {
@@ -226,8 +251,10 @@ impl BoundDurable for MemoryDurable {
 
     async fn settle(&self, settlements: Vec<(Ticket, Verdict)>) -> Vec<Result<(), BackendError>> {
         tokio::task::coop::consume_budget().await;
-        let settle =
-            |(ticket, verdict): &(Ticket, Verdict)| self.with(|durable, _| durable.settle(ticket.position, verdict));
+        let settle = |(ticket, verdict): &(Ticket, Verdict)| {
+            self.client.reachable()?;
+            self.log.with(|state| state.durable(&self.name)?.0.settle(ticket, verdict))
+        };
         let settled = settlements.iter().map(settle).collect();
         self.log.changed.notify_waiters();
         settled
@@ -279,13 +306,11 @@ impl Cursors for Memory {
 
     async fn bind_durable(client: &MemoryClient, durable: &GroupAddress) -> Result<MemoryDurable, BackendError> {
         let log = client.reach(durable.stream()).await?;
-        let told = log.with(|state| Ok(state.durable(durable.name())?.0.exhaustions()))?;
-        Ok(MemoryDurable {
-            client: client.clone(),
-            log: log.clone(),
-            name: durable.name().clone(),
-            told: AtomicU64::new(told),
-        })
+        let bound = log.with(|state| {
+            let (durable, _) = state.durable(durable.name())?;
+            Ok(Mutex::new(Bound { id: Some(durable.id), told: durable.exhaustions() }))
+        })?;
+        Ok(MemoryDurable { client: client.clone(), log: log.clone(), name: durable.name().clone(), bound })
     }
 }
 

@@ -62,6 +62,38 @@ pub async fn cursor_lost<S: Streams<Backend: Cursors>>(subject: S) {
     RULE.hands_nothing("the control", &mut cursor, SOON).await;
 }
 
+/// `cursor-lost`: where the durable was removed and made anew before anybody looked, that is told once; what was handed out
+/// before settles nothing of it.
+pub async fn cursor_made_anew<S: Streams<Backend: Cursors>>(subject: S) {
+    const RULE: Rule = Rule("cursor-lost");
+    let stream = RULE.entries(&subject).await;
+    let there = RULE.bound(&subject);
+    let far = RULE.durable(&there, "d");
+    RULE.fill(&stream, 0..3).await;
+    let absent = |what: &str, error: &Error| RULE.same(what, error.kind(), ErrorKind::Absent);
+    let [mut one, mut two] = RULE.two_cursors(&subject, &stream, "d", DurableSettings::new()).await;
+    RULE.done("before", &mut two, [0]).await;
+    let held = RULE.hands("before", &mut one, 1, 1).await;
+    RULE.that(RULE.ok("removing", far.delete()).await, "it was there");
+    RULE.that(RULE.ok("creating", far.ensure(DurableSettings::new())).await, "it is made anew");
+    // The record that is held is under way of the new one, too.
+    let mut other = RULE.cursor(&far).await;
+    RULE.done("of the new one", &mut other, [0]).await;
+    let new = RULE.hands("of the new one", &mut other, 1, 1).await;
+    tokio::time::sleep(AWHILE).await;
+    absent("settling for the one before", &RULE.fails("settling for the one before", held.ack()).await);
+    RULE.same("in flight after that", RULE.ok("looking", far.info()).await.in_flight, 1);
+    RULE.ok("settling for the new one", new.ack()).await;
+    for cursor in [&mut one, &mut two] {
+        absent("who was bound before", &RULE.fails("who was bound before", cursor.next_within(LONG)).await);
+    }
+    RULE.done("once that is told", &mut one, [2]).await;
+    RULE.hands_nothing("once that is told", &mut two, SOON).await;
+    // The control: who was bound since is told nothing.
+    RULE.fill(&stream, [3]).await;
+    RULE.done("who was bound since", &mut other, [3]).await;
+}
+
 /// `cursor-trimmed`: what is removed from the stream before it is handed out is told, once, before what is left; what is
 /// removed before it is settled comes no more and holds up nothing.
 pub async fn cursor_trimmed<S: Streams<Backend: Cursors>>(subject: S) {

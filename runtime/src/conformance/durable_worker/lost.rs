@@ -6,11 +6,13 @@ use crate::conformance::Streams;
 use crate::conformance::rule::{Rule, limits};
 use crate::conformance::worker::crew::{Hand, Seen, Work, count, note, quick};
 use crate::error::{Cause, ErrorKind};
-use crate::stream::{Delivery, StreamSettings};
+use crate::stream::{Delivery, Start, StreamSettings};
 
 const RULE: Rule = Rule("cursor-lost");
 /// A worker looks every second up to where everything is settled. This is for two looks.
 const LOOKS: Duration = Duration::from_secs(3);
+/// So long a worker waits that leaves it to another to make what vanished.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 fn gaps(seen: &[Seen]) -> usize {
     count(seen, |seen| matches!(seen, Seen::Gap(Cause::Vanished, _)))
@@ -48,6 +50,31 @@ pub async fn durable_worker_durable_lost<S: Streams<Backend: Cursors>>(subject: 
     }
     unsettled_comes_again::<S>(&subject).await;
     never_there::<S>(&subject).await;
+}
+
+/// `cursor-lost`: a durable that another removes and makes anew before the worker looks is told as a gap, and gone on with.
+pub async fn durable_worker_made_anew<S: Streams<Backend: Cursors>>(subject: S) {
+    let crew = Takers::taking(RULE, &subject, wide()).await;
+    let other = Takers::taking_beside(RULE, &subject, limits());
+    let script = async {
+        crew.append(0..20, 20).await;
+        crew.handled(20).await;
+        crew.leaves("everything is acknowledged", (0, 0)).await;
+        for round in 1..=2 {
+            RULE.that(RULE.ok("removing", other.group.delete()).await, "the durable was there");
+            let made = RULE.ok("creating", other.group.ensure(wide().start(Start::Latest))).await;
+            RULE.that(made, "another was faster than the worker");
+            crew.append(round * 20..round * 20 + 20, 20).await;
+            crew.until("the gap is told", |seen| gaps(seen) as u64 >= round).await;
+            crew.handled(usize::try_from(round * 20 + 20).expect("it is small")).await;
+            crew.leaves("everything is acknowledged", (0, 0)).await;
+        }
+        crew.stop.stop();
+    };
+    let worker = crew.taker("a").backoff(quick().initial(PATIENCE).max(PATIENCE));
+    crew.stopped(worker.run(note), script).await;
+    crew.each_once("over two durables made anew", 0..60);
+    RULE.same("gaps of two durables made anew", gaps(&crew.journal.seen()), 2);
 }
 
 /// What waits for its next attempt, or is under way, isn't settled by a loss of the durable.
@@ -160,7 +187,7 @@ pub async fn durable_worker_stream_lost<S: Streams<Backend: Cursors>>(subject: S
             crew.leaves("everything is acknowledged", (0, 0)).await;
             crew.stop.stop();
         };
-        let patience = if maker == Maker::Another { Duration::from_secs(1) } else { Duration::from_millis(50) };
+        let patience = if maker == Maker::Another { PATIENCE } else { Duration::from_millis(50) };
         let worker = crew.taker("a").backoff(quick().initial(patience).max(patience));
         crew.stopped(worker.run(note), script).await;
         crew.each_once(&format!("over the loss of the stream, made anew by {maker:?}"), 0..20);

@@ -15,7 +15,7 @@ mod undelivered;
 pub use bounds::{durable_worker_held_up, durable_worker_read_ahead};
 pub use ends::{durable_worker_close, durable_worker_dropped, durable_worker_hung};
 pub use gap::{durable_worker_gap, durable_worker_silence};
-pub use lost::{durable_worker_durable_lost, durable_worker_stream_lost};
+pub use lost::{durable_worker_durable_lost, durable_worker_made_anew, durable_worker_stream_lost};
 pub use order::durable_worker_order;
 pub use restart::durable_worker_restart;
 pub use settings::durable_worker_settings;
@@ -36,7 +36,8 @@ macro_rules! __conformance_durable_workers {
             $crate::__conformance_tests!($subject:
                 durable_worker_order, durable_worker_settle, durable_worker_retry, durable_worker_kept,
                 durable_worker_stop, durable_worker_stop_bounded, durable_worker_restart, durable_worker_undelivered,
-                durable_worker_durable_lost, durable_worker_stream_lost, durable_worker_gap,
+                durable_worker_durable_lost, durable_worker_made_anew, durable_worker_stream_lost,
+                durable_worker_gap,
                 durable_worker_read_ahead, durable_worker_held_up, durable_worker_dropped, durable_worker_close,
                 durable_worker_settings,
             );

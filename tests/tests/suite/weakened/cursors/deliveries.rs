@@ -249,6 +249,19 @@ weaknesses! {
             settled(durable, settlements, Some).await
         }
     }
+    hides_that_the_durable_was_made_anew fails cursor_made_anew, "cursor-lost" {
+        async fn pull(durable: &TwistedDurable<Self>, max: usize, wait: Duration) -> Answer<Vec<Pulled>> {
+            match durable.inner.pull(max, wait).await {
+                Err(failed) if failed.kind == ErrorKind::Absent => durable.inner.pull(max, wait).await,
+                pulled => pulled,
+            }
+        }
+    }
+    settles_for_the_durable_before fails cursor_made_anew, "cursor-lost" {
+        async fn settle(durable: &TwistedDurable<Self>, settlements: Settlements) -> Vec<Answer<()>> {
+            settled(durable, settlements, Some).await
+        }
+    }
     loses_what_a_dropped_call_took fails cursor_cancelled, "read-cancelled" {
         async fn pull(durable: &TwistedDurable<Self>, max: usize, wait: Duration) -> Answer<Vec<Pulled>> {
             let pulled = durable.inner.pull(max, wait).await;

@@ -246,6 +246,14 @@ weaknesses! {
             }
         }
     }
+    hides_that_the_durable_was_made_anew fails durable_worker_made_anew, "cursor-lost" {
+        async fn pull(durable: &TwistedDurable<Self>, max: usize, wait: Duration) -> Answer<Vec<Pulled>> {
+            match durable.inner.pull(max, wait).await {
+                Err(failed) if failed.kind == ErrorKind::Absent => durable.inner.pull(max, wait).await,
+                pulled => pulled,
+            }
+        }
+    }
     hides_an_interruption fails durable_worker_gap, "worker-gap" {
         async fn pull(durable: &TwistedDurable<Self>, max: usize, wait: Duration) -> Answer<Vec<Pulled>> {
             loop {
