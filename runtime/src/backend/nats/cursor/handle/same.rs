@@ -25,6 +25,8 @@ pub(super) struct Same {
     deliveries: u64,
     /// Whether nothing was asked for since.
     paused: bool,
+    /// Whether it hadn't been heard of for a while when something was asked for again.
+    aged: bool,
     heard: Instant,
 }
 
@@ -34,18 +36,26 @@ impl Same {
             identity: info.made().map(str::to_owned),
             deliveries: info.reached().0,
             paused: true,
+            aged: false,
             heard: Instant::now(),
         }
     }
 
+    /// Something is asked for, and nothing was before.
     pub(super) fn pause(&mut self) {
         self.paused = true;
+        self.aged = !self.is_fresh();
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.heard.elapsed() < SURE
     }
 
     /// Takes note of a delivery, and says whether it may be of another durable.
     pub(super) fn comes(&mut self, delivery: u64) -> bool {
         let is_next = self.deliveries.checked_add(1) == Some(delivery);
-        let is_in_doubt = self.paused && !is_next;
+        // Another durable may have handed out as many.
+        let is_in_doubt = self.paused && (self.aged || !is_next);
         self.deliveries = delivery;
         if !is_in_doubt {
             self.paused = false;
@@ -61,6 +71,7 @@ impl Same {
     /// It is there, and whether something is asked of it.
     fn is_there(&mut self, is_asked: bool) {
         self.heard = Instant::now();
+        self.aged = false;
         self.paused &= !is_asked;
     }
 }
@@ -120,7 +131,7 @@ impl NatsDurable {
             let Some(same) = &state.same else { return Err(gone().into()) };
             // What was asked for after a pause may be another durable's, and on its way.
             let is_asked = state.is_asked();
-            if if is_asked { !same.paused } else { same.heard.elapsed() < SURE } {
+            if if is_asked { !same.paused } else { same.is_fresh() } {
                 return Ok(());
             }
         }
@@ -152,15 +163,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_what_follows_is_sure_after_a_pause() {
-        let mut same = Same { identity: None, deliveries: 3, paused: true, heard: Instant::now() };
+        let mut same = Same { identity: None, deliveries: 3, paused: true, aged: false, heard: Instant::now() };
         assert!(!same.comes(4) && !same.comes(9) && !same.comes(2), "who asks all the time is told");
         same.pause();
         assert!(same.comes(2) && same.comes(4), "it is in doubt until it is looked up");
         assert!(!same.comes(5));
-        same.pause();
         tokio::time::advance(SURE).await;
+        same.pause();
+        assert!(same.comes(6), "another may have handed out as many meanwhile");
         same.is_there(false);
-        assert!(same.heard.elapsed() < SURE && same.comes(9));
+        assert!(same.is_fresh() && same.comes(9));
         same.is_there(true);
         assert!(!same.comes(20));
     }
