@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
 use crate::backend::Memory;
+use crate::capability::{BoundDurable, Pulled, Ticket, Verdict};
 use crate::{
     Append, Broker, Config, Durable, DurableOwner, DurableSettings, Ended, ErrorKind, HandlerError, Limits, Namespace,
-    Stop, Stream, StreamSettings, SupervisePolicy, WorkerNotice, stream_spec,
+    Position, Stop, Stream, StreamSettings, SupervisePolicy, WorkerNotice, stream_spec,
 };
 
 #[stream_spec(name = "work.jobs", version = 1, key = u32, requires(cursors), crate = crate)]
@@ -355,6 +356,10 @@ async fn a_stop_lets_handlers_finish_and_gives_back_the_rest() {
 #[tokio::test(start_paused = true)]
 async fn what_isnt_back_in_time_holds_its_key_up_no_longer() {
     let bench = Bench::start(DurableSettings::new().in_flight(16)).await;
+    let other = bench.durable.bind(crate::Operation::Consume).await.unwrap();
+    bench.append([1]).await;
+    let Some(Pulled::Delivery(_, ticket)) = other.pull(1, Duration::ZERO).await.unwrap().pop() else { panic!() };
+    assert!(other.settle(vec![(ticket.clone(), Verdict::Ack)]).await[0].is_ok());
     bench.append([0, 10]).await;
     let run = tokio::spawn(bench.worker().retry_after(SECOND, SECOND).run(async |delivery, bench: Bench| {
         bench.call(&delivery);
@@ -362,12 +367,9 @@ async fn what_isnt_back_in_time_holds_its_key_up_no_longer() {
     }));
     bench.until("it failed", async || bench.noticed("retrying") == 1).await;
     // Another worker is faster.
-    let other = bench.durable.bind(crate::Operation::Consume).await.unwrap();
     sleep(Duration::from_millis(500)).await;
-    let ticket = crate::capability::Ticket { position: "0:1".parse().unwrap(), token: bytes::Bytes::new() };
-    let settled =
-        crate::capability::BoundDurable::settle(&other, vec![(ticket, crate::capability::Verdict::Ack)]).await;
-    assert!(settled.iter().all(Result::is_ok));
+    let ticket = Ticket { position: Position::new(0, 2), ..ticket };
+    assert!(other.settle(vec![(ticket, Verdict::Ack)]).await[0].is_ok());
     let begun = Instant::now();
     bench.until("the key goes on", async || bench.numbers() == [0, 10]).await;
     let took = begun.elapsed();
