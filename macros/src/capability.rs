@@ -18,6 +18,7 @@ static CAPABILITIES: &[Capability] = &[
     Capability { word: "commit_groups", name: "CommitGroups", path: Paths::commit_groups },
     Capability { word: "cursors", name: "Cursors", path: Paths::cursors },
     Capability { word: "transactions", name: "Transactions", path: Paths::transactions },
+    Capability { word: "tombstones", name: "Tombstones", path: Paths::tombstones },
     Capability { word: "inbox_marks", name: "InboxMarks", path: Paths::inbox_marks },
     Capability { word: "dedup", name: "Dedup", path: Paths::dedup },
 ];

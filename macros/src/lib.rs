@@ -117,6 +117,7 @@ pub fn topic(args: TokenStream, item: TokenStream) -> TokenStream {
 /// | `commit_groups` | `CommitGroups`: consumer groups that commit a position for each partition |
 /// | `cursors` | `Cursors`: durable cursors with one delivery in flight |
 /// | `transactions` | `Transactions`: appends and settlements as one unit |
+/// | `tombstones` | `Tombstones`: records without a payload |
 /// | `inbox_marks` | `InboxMarks`: marks of handled messages in the same unit; it brings `transactions` along |
 /// | `dedup` | `Dedup`: an append with a caller's id is stored once within a window |
 ///

@@ -67,6 +67,7 @@ table! {
     stream_keyed = StreamKeyed;
     stream_spec = StreamSpec;
     streamed_by = StreamedBy;
+    tombstones = capability::Tombstones;
     topic = Topic;
     topic_key = TopicKey;
     topic_spec = TopicSpec;

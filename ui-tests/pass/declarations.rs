@@ -1,7 +1,7 @@
 //! The declaration is a constant of the type.
 #![deny(warnings)]
 
-use tidings::capability::Capability::{self, AckGroups, CommitGroups, Cursors, Dedup, InboxMarks, Transactions};
+use tidings::capability::Capability::{self, AckGroups, CommitGroups, Cursors, Dedup, InboxMarks, Tombstones, Transactions};
 use tidings::{Kind, StreamSpec, TopicSpec, stream_spec, topic};
 
 #[topic(name = "orders.placed", version = 7)]
@@ -14,7 +14,7 @@ pub struct LedgerEntry;
     name = "ledger.entries",
     version = 4,
     key = u64,
-    requires(dedup, ack_groups, commit_groups, cursors, transactions, inbox_marks,),
+    requires(dedup, ack_groups, commit_groups, cursors, transactions, tombstones, inbox_marks,),
     address = "legacy/ledger:entries",
     codec = tidings::codec::Json,
     bind = ledger
@@ -23,7 +23,7 @@ pub struct Whole;
 
 const NAME: &str = OrderPlaced::DECLARATION.name();
 const ADDRESS: Option<&str> = Some("legacy/ledger:entries");
-const REQUIRED: [Capability; 6] = [Dedup, AckGroups, CommitGroups, Cursors, Transactions, InboxMarks];
+const REQUIRED: [Capability; 7] = [Dedup, AckGroups, CommitGroups, Cursors, Transactions, Tombstones, InboxMarks];
 const VERSION: u32 = OrderPlaced::DECLARATION.version();
 
 fn main() {

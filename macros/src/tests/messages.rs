@@ -148,7 +148,7 @@ fn wrong_forms() {
 #[test]
 fn wrong_words_of_streams() {
     let list = "`requires` takes a list in parentheses; write `requires(ack_groups, ..)`";
-    let all = "`ack_groups`, `commit_groups`, `cursors`, `transactions`, `inbox_marks` and `dedup`";
+    let all = "`ack_groups`, `commit_groups`, `cursors`, `transactions`, `tombstones`, `inbox_marks` and `dedup`";
     let alone = |word: &str| format!("expected the word of a capability; write `requires({word})`");
     let unknown = |word: &str, meant: &str| format!("unknown capability `{word}`; write `{meant}`");
     let long = format!("address = \"{}\"", "ü".repeat(125));
@@ -304,7 +304,11 @@ fn every_form_is_accepted() {
         assert_eq!(messages(&expanded), [""; 0], "{path}");
     }
     for address in ["a", "legacy:orders", "ordres/café", &"a".repeat(249)] {
-        stream_gives(&format!("requires(dedup, inbox_marks, transactions,), address = \"{address}\""), ITEM, &[]);
+        stream_gives(
+            &format!("requires(dedup, inbox_marks, tombstones, transactions,), address = \"{address}\""),
+            ITEM,
+            &[],
+        );
     }
 }
 

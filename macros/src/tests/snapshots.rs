@@ -112,7 +112,7 @@ fn stream_with_every_word() {
         "stream_with_every_word",
         &stream_spec(
             r#"version = 2, name = "a", key = keys::Pair<u8, u16>, requires(ack_groups, commit_groups, cursors, dedup,
-            inbox_marks, transactions,), address = "legacy-a", codec = codecs::Cbor, crate = ::bus::tidings, bind = bound"#,
+            inbox_marks, tombstones, transactions,), address = "legacy-a", codec = codecs::Cbor, crate = ::bus::tidings, bind = bound"#,
             "#[cfg(feature = \"a\")] pub(crate) enum Entry { A { x: u8 }, B }",
         ),
     );

@@ -305,7 +305,7 @@ impl PartLike<String> for &str {
     message = "`{Self}` is no prefix of a key with the parts `{Parts}`",
     label = "not a prefix",
     note = "a prefix is a tuple of the key's first parts, at least one and at most all but the last, such as `(\"eu\",)`",
-    note = "use `subscribe_all` for every key and `subscribe` for one"
+    note = "for every key use `subscribe_all` or `supervise_all`, and leave a durable's `under` out; for one use `subscribe` or `supervise`"
 )]
 pub trait PrefixOf<Parts> {
     /// Writes the prefix's segments.

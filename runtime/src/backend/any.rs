@@ -317,6 +317,7 @@ fn has<M, R, C, K, N>(any: &Any<M, R, C, K, N>, capability: Capability) -> bool 
         Capability::PatternPubSub => matches!(any, Any::Memory(_) | Any::Redis(_) | Any::Nats(_)),
         Capability::CommitGroups | Capability::Transactions => matches!(any, Any::Memory(_) | Any::Kafka(_)),
         Capability::Cursors => matches!(any, Any::Memory(_) | Any::Nats(_)),
+        Capability::Tombstones => matches!(any, Any::Kafka(_)),
         Capability::InboxMarks => false,
     }
 }
@@ -380,7 +381,7 @@ impl fmt::Debug for AnyMember {
     }
 }
 
-fn unsupported(capability: impl fmt::Display) -> BackendError {
+fn unsupported(capability: Capability) -> BackendError {
     BackendError::new(ErrorKind::Unsupported, Outcome::NotApplied)
         .with_source(format!("the backend has no `{capability}`; choose one that has"))
 }
@@ -536,7 +537,7 @@ impl Log for AnyBackend {
         durability: Durability,
     ) -> Result<Receipt, BackendError> {
         if record.tombstone && !matches!(client.0, Any::Kafka(_)) {
-            return Err(unsupported("Tombstones"));
+            return Err(unsupported(Capability::Tombstones));
         }
         on!(&client.0, It, inner => It::append(inner, stream, record, durability).await)
     }
@@ -745,6 +746,10 @@ mod tests {
     #[derive(serde::Serialize, serde::Deserialize)]
     struct Unit;
 
+    #[stream_spec(name = "any.compacted", version = 1, key = u64, requires(tombstones), crate = crate)]
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Compacted;
+
     #[stream_spec(name = "any.plain", version = 1, crate = crate)]
     #[topic(name = "any.plain", version = 1, crate = crate)]
     #[derive(serde::Serialize, serde::Deserialize)]
@@ -799,6 +804,7 @@ mod tests {
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
         assert!(refused.to_string().contains("`PubSub`"), "{refused}");
         let stream = Plain::stream(&broker).unwrap();
+        assert!(Compacted::stream(&broker).is_ok());
         assert!(stream.commit_group("crew").is_ok());
         assert_eq!(stream.ack_group("crew").unwrap_err().kind(), ErrorKind::Unsupported);
         let kafka = AnyBackend::new("kafka+ssl://user:secret@one:1,two:2").unwrap();
@@ -808,6 +814,7 @@ mod tests {
             (Capability::Log, true),
             (Capability::CommitGroups, true),
             (Capability::Transactions, true),
+            (Capability::Tombstones, true),
             (Capability::PubSub, false),
             (Capability::AckGroups, false),
             (Capability::Dedup, false),
@@ -836,6 +843,7 @@ mod tests {
             (Capability::AckGroups, false),
             (Capability::CommitGroups, false),
             (Capability::Transactions, false),
+            (Capability::Tombstones, false),
         ] {
             assert_eq!(nats.has(capability), there, "{capability}");
         }
@@ -844,6 +852,11 @@ mod tests {
     #[tokio::test]
     async fn a_tombstone_is_refused_where_there_are_none() {
         let broker = broker("memory:");
+        let refused = Compacted::stream(&broker).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        for word in ["memory", "any.compacted.v1", "`Tombstones`"] {
+            assert!(refused.to_string().contains(word), "{refused}");
+        }
         let stream = Plain::stream(&broker).unwrap();
         stream.ensure(StreamSettings::new()).await.unwrap();
         let refused = stream.append_tombstone(&()).await.unwrap_err();

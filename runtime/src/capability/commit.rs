@@ -25,7 +25,7 @@ use crate::stream::{Lag, MemberSettings, Position, Positions, Start};
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no commit groups",
     label = "this backend can't commit a position for each partition",
-    note = "commit groups need `CommitGroups`: use `backend::Memory` or `backend::Kafka`, or an ack group (`requires(ack_groups)`) where the backend has one",
+    note = "commit groups need `CommitGroups`: use `backend::Memory` or `backend::Kafka`, or an ack group (`requires(ack_groups)`) or a durable (`requires(cursors)`) where the backend has one",
     note = "in generic code add the bound `B: tidings::capability::CommitGroups`"
 )]
 pub trait CommitGroups: Log {

@@ -31,7 +31,7 @@ use crate::stream::{DurableInfo, DurableSettings, Position};
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no cursors",
     label = "this backend has no durable with one delivery in flight",
-    note = "cursors need `Cursors`: use `backend::Memory` or `backend::Nats`, or an ack group (`requires(ack_groups)`) where the backend has one",
+    note = "cursors need `Cursors`: use `backend::Memory` or `backend::Nats`, or an ack group (`requires(ack_groups)`) or a commit group (`requires(commit_groups)`) where the backend has one",
     note = "in generic code add the bound `B: tidings::capability::Cursors`"
 )]
 pub trait Cursors: Log {

@@ -151,6 +151,8 @@ pub enum Capability {
     Cursors,
     /// [`Transactions`].
     Transactions,
+    /// [`Tombstones`].
+    Tombstones,
     /// [`InboxMarks`].
     InboxMarks,
     /// [`Dedup`].
@@ -169,6 +171,7 @@ impl Capability {
             Self::CommitGroups => "CommitGroups",
             Self::Cursors => "Cursors",
             Self::Transactions => "Transactions",
+            Self::Tombstones => "Tombstones",
             Self::InboxMarks => "InboxMarks",
             Self::Dedup => "Dedup",
         }

@@ -160,7 +160,7 @@ impl Taken {
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no ack groups",
     label = "this backend can't acknowledge entry by entry",
-    note = "ack groups need `AckGroups`: use `backend::Memory`, `backend::Redis` or `backend::RedisCluster` for them",
+    note = "ack groups need `AckGroups`: use `backend::Memory`, `backend::Redis` or `backend::RedisCluster`, or a commit group (`requires(commit_groups)`) or a durable (`requires(cursors)`) where the backend has one",
     note = "in generic code add the bound `B: tidings::capability::AckGroups`"
 )]
 pub trait AckGroups: Log {
@@ -287,7 +287,7 @@ pub trait Dedup: Log {
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no tombstones",
     label = "this backend can't store a record without a payload",
-    note = "tombstones are Kafka's: elsewhere append an entry that says that the key is gone",
+    note = "tombstones need `Tombstones`: use `backend::Kafka`, or elsewhere append an entry that says that the key is gone",
     note = "in generic code add the bound `B: tidings::capability::Tombstones`"
 )]
 pub trait Tombstones: Log {}

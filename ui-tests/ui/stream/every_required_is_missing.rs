@@ -3,7 +3,7 @@ use tidings::{Broker, stream_spec};
 #[stream_spec(
     name = "ledger.entries",
     version = 1,
-    requires(ack_groups, commit_groups, cursors, transactions, inbox_marks, dedup)
+    requires(ack_groups, commit_groups, cursors, transactions, tombstones, inbox_marks, dedup)
 )]
 pub struct LedgerEntry;
 

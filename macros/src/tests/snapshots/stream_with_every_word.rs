@@ -18,6 +18,7 @@ impl ::bus::tidings::StreamSpec for Entry {
         ::bus::tidings::capability::Capability::Cursors,
         ::bus::tidings::capability::Capability::Dedup,
         ::bus::tidings::capability::Capability::InboxMarks,
+        ::bus::tidings::capability::Capability::Tombstones,
         ::bus::tidings::capability::Capability::Transactions,
     ];
     const ADDRESS: ::bus::tidings::__private::core::option::Option<
@@ -33,6 +34,7 @@ impl<
     __B: ::bus::tidings::capability::Log + ::bus::tidings::capability::AckGroups
         + ::bus::tidings::capability::CommitGroups + ::bus::tidings::capability::Cursors
         + ::bus::tidings::capability::Dedup + ::bus::tidings::capability::InboxMarks
+        + ::bus::tidings::capability::Tombstones
         + ::bus::tidings::capability::Transactions,
 > ::bus::tidings::StreamedBy<::bus::tidings::Broker<__B>> for Entry {
     fn bind(
