@@ -362,13 +362,25 @@ impl Error {
         if let Some(detail) = &self.inner.detail {
             return Some(detail.to_string());
         }
-        let mut texts = Vec::new();
-        let mut next = StdError::source(self);
-        while let Some(error) = next {
-            texts.push(error.to_string());
-            next = error.source();
-        }
+        let texts = self.untold(String::new());
         (!texts.is_empty()).then(|| texts.join(": "))
+    }
+
+    /// The texts of what is behind it, outermost first, without those that have been told, in `told` or by one before.
+    fn untold(&self, mut told: String) -> Vec<String> {
+        let mut texts = Vec::new();
+        let mut next = behind(self);
+        while let Some(error) = next {
+            let text = error.to_string();
+            if !told.contains(&text) {
+                told.push_str(&text);
+                // What comes next isn't told by the seam of the two.
+                told.push('\n');
+                texts.push(text);
+            }
+            next = behind(error);
+        }
+        texts
     }
 
     /// Returns why the subscription ended, where the kind is [`ErrorKind::Ended`].
@@ -412,6 +424,13 @@ impl Error {
     }
 }
 
+/// What is behind an error, where that says more.
+fn behind<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
+    // The detail names the limit that the codec's own error can't name, and says the rest in the same words.
+    let told = |error: &Error| error.inner.kind == ErrorKind::TooLarge && error.inner.detail.is_some();
+    error.source().filter(|_| !error.downcast_ref::<Error>().is_some_and(told))
+}
+
 /// An error with what is behind it, for those who print one line.
 pub(crate) struct Whole<'a>(pub(crate) &'a Error);
 
@@ -421,9 +440,21 @@ impl fmt::Display for Whole<'_> {
     }
 }
 
-/// With `{:#}` what is behind it follows, joined by colons.
+/// With `{:#}` what is behind it follows, joined by colons, and each text once.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.alone(f)?;
+        if f.alternate() {
+            let told = fmt::from_fn(|f| self.alone(f)).to_string();
+            self.untold(told).iter().try_for_each(|text| write!(f, ": {text}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Error {
+    /// Writes what failed, without what is behind it.
+    fn alone(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.inner;
         f.write_str(inner.operation.word())?;
         if let Some(declaration) = inner.declaration {
@@ -476,11 +507,6 @@ impl fmt::Display for Error {
         }
         if inner.outcome == Outcome::Unknown {
             f.write_str("; it may have happened")?;
-        }
-        let mut behind = StdError::source(self).filter(|_| f.alternate());
-        while let Some(source) = behind {
-            write!(f, ": {source}")?;
-            behind = source.source();
         }
         Ok(())
     }
@@ -546,6 +572,8 @@ impl fmt::Display for HandlerError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::unencoded;
+    use crate::codec::{DecodeError, DecodeErrorKind, EncodeError, EncodeErrorKind};
 
     #[test]
     fn an_error_tells_what_is_behind_it_where_it_is_asked_to() {
@@ -554,5 +582,37 @@ mod tests {
         assert_eq!(error.to_string(), "append on nats: the server is unavailable; it may have happened");
         assert_eq!(format!("{error:#}"), format!("{error}: it is raining"));
         assert_eq!(Whole(&error).to_string(), format!("{error:#}"));
+    }
+
+    #[test]
+    fn no_text_is_told_twice() {
+        let wrong = DecodeError::new(DecodeErrorKind::Mismatch).at("a").position(1, 8);
+        let ended = Error::new(ErrorKind::Ended(Cause::Malformed), Operation::Receive);
+        let ended = ended.detail(wrong.to_string()).source_of(wrong.clone());
+        assert_eq!(format!("{ended:#}"), ended.to_string());
+        assert!(ended.to_string().contains("`a`: the value has the wrong type, range or length (line 1, column 8)"));
+
+        let outer = Error::new(ErrorKind::Callback, Operation::Work).source_of(ended.clone());
+        assert_eq!(format!("{outer:#}"), format!("{outer}: {ended}"));
+        assert_eq!(outer.reason(), Some(ended.to_string()));
+        let bare = Error::new(ErrorKind::Malformed, Operation::Work).source_of(wrong.clone());
+        assert_eq!(format!("{bare:#}"), format!("{bare}: {wrong}"));
+    }
+
+    #[test]
+    fn what_is_too_large_is_told_by_its_limit_alone() {
+        let wrong = EncodeError::new(EncodeErrorKind::TooLarge { limit: 64 });
+        let (kind, detail) = unencoded(&wrong, "publish_bytes");
+        let error = Error::new(kind, Operation::Publish).detail(detail).source_of(wrong);
+        let text =
+            "publish: the payload is too large; `publish_bytes` is 64; raise it, or send a reference to the data";
+        assert_eq!(format!("{error:#}"), text);
+        assert!(StdError::source(&error).is_some_and(<dyn StdError>::is::<EncodeError>));
+        let outer = Error::new(ErrorKind::Callback, Operation::Work).source_of(error);
+        assert_eq!(format!("{outer:#}"), format!("{outer}: {text}"));
+        // What a server says of it is told.
+        let failed = BackendError::new(ErrorKind::TooLarge, Outcome::NotApplied).with_source("over its own limit");
+        let error = Error::of_backend(failed, Operation::Append);
+        assert_eq!(format!("{error:#}"), "append: the payload is too large: over its own limit");
     }
 }
