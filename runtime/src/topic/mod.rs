@@ -23,4 +23,4 @@ pub use supervise::{Ended, Gap, Notice, Stop, Supervise, SupervisePolicy};
 pub(crate) use bound::Bound;
 #[cfg(any(feature = "conformance", feature = "nats"))]
 pub(crate) use feed::{FeedLimits, Inbox, feed};
-pub(crate) use supervise::{Backoff, Ends, Interruption, words};
+pub(crate) use supervise::{Backoff, Ends, Interruption, Rounded, words};

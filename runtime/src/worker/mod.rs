@@ -27,7 +27,7 @@ use crate::capability::{AckGroups, Backend, CommitGroups, Cursors};
 use crate::declaration::StreamSpec;
 use crate::error::{Error, HandlerError, Whole};
 use crate::stream::{AckGroup, CommitGroup, Durable, Position};
-use crate::topic::{Gap, Stop, SupervisePolicy};
+use crate::topic::{Gap, Rounded, Stop, SupervisePolicy};
 
 use settings::Settings;
 
@@ -177,8 +177,8 @@ impl fmt::Display for WorkerNotice<'_> {
                 write!(f, "`{position}` stays unsettled at attempt {attempt}, and its key is paused: {error}")
             }
             Self::Retrying { position, attempt, after, error } => {
-                let error = Whole(error);
-                write!(f, "`{position}` failed at attempt {attempt} and comes again after {after:?}: {error}")
+                let (after, error) = (Rounded(*after), Whole(error));
+                write!(f, "`{position}` failed at attempt {attempt} and comes again after {after}: {error}")
             }
             Self::Undelivered { position } => {
                 write!(f, "`{position}` was handed out as often as it may be, and was never settled")

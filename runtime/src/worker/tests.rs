@@ -492,3 +492,12 @@ async fn a_stop_before_anything_is_handled_gives_back_what_was_pending() {
     let claimed = bench.group.consumer("b").unwrap().claim(Duration::from_hours(1), 10).await.unwrap();
     assert_eq!(claimed.deliveries.iter().map(Delivery::attempt).collect::<Vec<_>>(), [2, 2, 2]);
 }
+
+#[test]
+fn a_delay_is_told_in_whole_milliseconds() {
+    let error = crate::Error::new(ErrorKind::Timeout, crate::Operation::Work);
+    let position = crate::Position::new(0, 7);
+    let after = Duration::from_nanos(160_467_956);
+    let notice = WorkerNotice::Retrying { position, attempt: 1, after, error: &error };
+    assert_eq!(notice.to_string(), "`0:7` failed at attempt 1 and comes again after 160ms: work: timed out");
+}

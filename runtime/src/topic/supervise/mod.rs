@@ -37,8 +37,7 @@ pub struct Gap {
 
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lasted = Duration::from_millis(u64::try_from(self.lasted.as_millis()).unwrap_or(u64::MAX));
-        write!(f, "gap of {lasted:?}: {}", self.cause)?;
+        write!(f, "gap of {}: {}", Rounded(self.lasted), self.cause)?;
         if let Some(detail) = &self.detail {
             write!(f, " ({detail})")?;
         }
@@ -46,6 +45,16 @@ impl fmt::Display for Gap {
             1 => f.write_str(", 1 failed attempt"),
             attempts => write!(f, ", {attempts} failed attempts"),
         }
+    }
+}
+
+/// A time as people are told it, in whole milliseconds.
+pub(crate) struct Rounded(pub(crate) Duration);
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        write!(f, "{:?}", Duration::from_millis(millis))
     }
 }
 
