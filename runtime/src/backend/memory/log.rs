@@ -86,9 +86,7 @@ impl Log {
         let first = self.ended.load(Ordering::Acquire) + 1;
         match &mut *lock(&self.state) {
             Some(state) if state.settings == settings => Ok(()),
-            Some(_) => {
-                Err(failed(ErrorKind::Conflict, "the stream has other settings; ensure it with those, or delete it"))
-            }
+            Some(state) => Err(failed(ErrorKind::Conflict, unlike(&state.settings, &settings))),
             none => {
                 *none = Some(State {
                     partitions: (0..settings.partitions)
@@ -157,6 +155,28 @@ fn admitted(settings: &StreamSettings) -> Result<StreamSettings, BackendError> {
         return Err(failed(ErrorKind::Unsupported, "memory has no files; leave `storage` out"));
     }
     Ok(StreamSettings { storage: None, ..settings.clone() })
+}
+
+/// Says which settings of a stream that is there differ, and what can be done.
+fn unlike(there: &StreamSettings, here: &StreamSettings) -> String {
+    fn shown<T: std::fmt::Debug>(set: Option<T>) -> String {
+        set.map_or_else(|| "not set".to_owned(), |set| format!("{set:?}"))
+    }
+    let [there_said, here_said] = [there, here].map(|it| {
+        [
+            ("partitions", it.partitions.to_string()),
+            ("max_len", shown(it.max_len)),
+            ("max_age", shown(it.max_age)),
+            ("dedup_window", shown(Some(it.dedup_window))),
+        ]
+    });
+    let differences: Vec<_> = (there_said.iter().zip(&here_said))
+        .filter(|(there, here)| there != here)
+        .map(|((name, there), (_, here))| format!("`{name}` is {there} there and {here} here"))
+        .collect();
+    // What `update` can't change isn't worth a try.
+    let update = if there.partitions == here.partitions { "update it, " } else { "" };
+    format!("{}; {update}ask for that, or delete it first", differences.join(", "))
 }
 
 impl State {
@@ -306,5 +326,28 @@ impl Partition {
         (from..).zip(kept).filter_map(move |(offset, kept)| {
             Some(Stored { position: position(index, offset)?, attempt: 1, record: kept.record.clone() })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_is_there_otherwise_says_where_and_what_to_do() {
+        let log = Log::default();
+        let made = StreamSettings::new().max_len(10);
+        log.ensure(&made).unwrap();
+        let refused = |settings: StreamSettings| {
+            let failed = log.ensure(&settings).unwrap_err();
+            assert_eq!(failed.kind, ErrorKind::Conflict);
+            failed.source.unwrap().to_string()
+        };
+        let said = refused(StreamSettings::new().max_age(Duration::from_mins(1)));
+        let text = "`max_len` is 10 there and not set here, `max_age` is not set there and 60s here; update it, ask for \
+                    that, or delete it first";
+        assert_eq!(said, text);
+        let said = refused(made.partitions(3));
+        assert_eq!(said, "`partitions` is 1 there and 3 here; ask for that, or delete it first");
     }
 }

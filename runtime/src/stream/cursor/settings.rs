@@ -158,17 +158,17 @@ impl DurableSettings {
     /// Says what a durable that is there with these settings has otherwise than is asked for. Where it begins doesn't count.
     pub(crate) fn unlike(&self, asked: &Self) -> Option<String> {
         let mut differences = Vec::new();
-        let mut differs = |what: &str, has: &dyn fmt::Debug, asked: &dyn fmt::Debug| {
-            let (has, asked) = (format!("{has:?}"), format!("{asked:?}"));
+        let mut differs = |what: &str, has: String, asked: String| {
             if has != asked {
-                differences.push(format!("`{what}` is {has}, not {asked}"));
+                differences.push(format!("`{what}` is {has} there and {asked} here"));
             }
         };
-        differs("in_flight", &self.in_flight, &asked.in_flight);
-        differs("ack_wait", &self.ack_wait, &asked.ack_wait);
-        // 0 is none, which no durable has.
-        differs("max_deliver", &self.max_deliver.unwrap_or(0), &asked.max_deliver.unwrap_or(0));
-        differs("backoff", &self.backoff, &asked.backoff);
+        let attempts = |most: Option<u32>| most.map_or_else(|| "not set".to_owned(), |most| most.to_string());
+        let waits = |waits: &[Duration]| if waits.is_empty() { "not set".to_owned() } else { format!("{waits:?}") };
+        differs("in_flight", self.in_flight.to_string(), asked.in_flight.to_string());
+        differs("ack_wait", format!("{:?}", self.ack_wait), format!("{:?}", asked.ack_wait));
+        differs("max_deliver", attempts(self.max_deliver), attempts(asked.max_deliver));
+        differs("backoff", waits(&self.backoff), waits(&asked.backoff));
         if self.prefix != asked.prefix {
             // A prefix is of keys, which no error tells.
             differences.push("it hands out what is under another prefix".to_owned());
@@ -285,9 +285,12 @@ mod tests {
         let mut asked = DurableSettings::new().in_flight(4).ack_wait(Duration::from_secs(5));
         asked.prefix = Some("secret".to_owned());
         let said = there.unlike(&asked).unwrap();
-        for part in
-            ["`in_flight` is 1, not 4", "`ack_wait` is 30s, not 5s", "`max_deliver` is 3, not 0", "another prefix"]
-        {
+        for part in [
+            "`in_flight` is 1 there and 4 here",
+            "`ack_wait` is 30s there and 5s here",
+            "`max_deliver` is 3 there and not set here",
+            "another prefix",
+        ] {
             assert!(said.contains(part), "{said}");
         }
         assert!(!said.contains("secret") && !said.contains("backoff"), "{said}");

@@ -187,8 +187,12 @@ fn compare(
     if differences.is_empty() {
         return Ok(());
     }
+    let stays = settings.storage.is_some_and(|asked| there.storage != stored(asked)) || there.retention != "limits";
+    let fixed = stays || !(covers || foreign);
+    // What `update` can't change isn't worth a try.
+    let update = if fixed { "" } else { "update it, " };
     let text = format!(
-        "the stream `{}` is there otherwise: {}; ask for that, or delete it",
+        "the stream `{}` is there otherwise: {}; {update}ask for that, or delete it first",
         state.name,
         differences.join(", ")
     );
@@ -256,4 +260,29 @@ async fn at(client: &NatsClient, state: &StreamState, time: SystemTime) -> Resul
     let policy = json!({ "deliver_policy": "by_start_time", "opt_start_time": time.to_string() });
     let consumer = Consumer::create(client, state, policy).await?;
     Ok(consumer.before)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_stream_that_is_there_otherwise_is_to_be_updated_where_it_can_be() {
+        let stream = StreamAddress::new("a.b".into(), false, Arc::default());
+        let there = json!({
+            "subjects": ["a.b", "a.b.>"], "max_msgs": 10, "duplicate_window": 120_000_000_000_u64, "storage": "file",
+            "retention": "limits",
+        });
+        let there: Config = serde_json::from_value(there).unwrap();
+        let said = |settings: StreamSettings| {
+            let fault = compare(&stream, state(&stream), &there, &settings).unwrap_err();
+            BackendError::from(fault).source.unwrap().to_string()
+        };
+        let text = "the stream `a_b` is there otherwise: `max_len` is 10, not none; update it, ask for that, or delete it first";
+        assert_eq!(said(StreamSettings::new()), text);
+        let fixed = said(StreamSettings::new().storage(Storage::Memory));
+        assert!(fixed.contains("`storage` is file, not memory; ask for that, or delete it first"), "{fixed}");
+    }
 }
