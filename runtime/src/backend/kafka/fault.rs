@@ -133,8 +133,7 @@ fn meaning(code: Code) -> (ErrorKind, bool, Option<&'static str>) {
         }
         Code::RequestTimedOut => (Kind::Timeout, false, Some("the server didn't get it done in time")),
         Code::BrokerTransportFailure | Code::NetworkException => {
-            let text =
-                "the connection to the server broke, or couldn't be made; is TLS on at both ends, or at neither?";
+            let text = "the connection to the server broke, or couldn't be made; is it up, and is TLS on at both ends or at neither?";
             (Kind::Unavailable, false, Some(text))
         }
         Code::AllBrokersDown => (Kind::Unavailable, false, Some("no server of the cluster can be reached")),
