@@ -407,7 +407,8 @@ impl Error {
     /// Says whether the same call can succeed later without a change.
     ///
     /// It doesn't say that a retry is safe: see [`outcome`](Self::outcome). A publish with an unknown outcome that is
-    /// repeated may be heard twice.
+    /// repeated may be heard twice. `Absent` counts, since another may `ensure` what isn't there; a loop that repeats
+    /// where nobody will should end on it.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(

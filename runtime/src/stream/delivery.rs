@@ -64,6 +64,9 @@ impl<T: StreamSpec> Delivery<T> {
 
     /// Returns how often a group has delivered it, this time included. 1 at first, and for a plain read. A
     /// delivery that was given back, because nobody took it or a worker stopped, doesn't count.
+    ///
+    /// On NATS a repeat may come as attempt 1 again, after a server was killed or to another process that is bound to the
+    /// durable: the server forgets what it hadn't written. So 1 doesn't mean that it never came before.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt
