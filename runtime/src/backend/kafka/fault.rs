@@ -210,7 +210,9 @@ fn meaning(code: Code) -> (ErrorKind, bool, Option<&'static str>) {
         }
         Code::ThrottlingQuotaExceeded => (Kind::Refused, true, Some("the user's quota is used up")),
         Code::KafkaStorageError => (Kind::Refused, false, Some("the server's disk failed")),
-        Code::LeaderNotAvailable
+        Code::UnknownLeaderEpoch
+        | Code::FencedLeaderEpoch
+        | Code::LeaderNotAvailable
         | Code::NotLeaderForPartition
         | Code::ReplicaNotAvailable
         | Code::BrokerNotAvailable

@@ -59,6 +59,7 @@ on_every_kind! {
     markers_and_aborted_records_are_no_loss,
     a_time_to_come_is_the_end,
     reads_at_once_are_bounded,
+    reads_go_on_at_once_when_the_server_is_back,
 }
 
 /// A namespace that nobody else has.
@@ -466,6 +467,50 @@ async fn a_time_to_come_is_the_end(kind: KafkaKind) {
     for (time, count) in times.into_iter().zip([10, 10, 0]) {
         assert_eq!(numbers(&stream, Start::At(time)).await.len(), count, "{time:?}");
     }
+}
+
+/// A client tells of an outage again and again, and much of that is still to be told when it is over.
+async fn reads_go_on_at_once_when_the_server_is_back(kind: KafkaKind) {
+    let mut server = Kafka::start(kind, KafkaOptions::default()).await;
+    let stream = rows(&server.address(), Duration::from_secs(1));
+    created(&stream, StreamSettings::new()).await;
+    let first = within("appending", async {
+        loop {
+            if let Ok(receipt) = stream.append(&1, &Row { n: 0 }).await {
+                break receipt.position.expect("Kafka tells it");
+            }
+        }
+    })
+    .await;
+    let (is_up, failures) = (AtomicBool::new(true), AtomicU64::new(0));
+    let breaking = async {
+        is_up.store(false, Ordering::Relaxed);
+        server.kill();
+        eventually("reads fail for a while", || async {
+            let failed = failures.load(Ordering::Relaxed);
+            if failed >= 8 { Ok(()) } else { Err(failed.to_string()) }
+        })
+        .await;
+        server.restart().await;
+        within("an append goes through", async { while stream.append(&1, &Row { n: 1 }).await.is_err() {} }).await;
+        is_up.store(true, Ordering::Relaxed);
+    };
+    let reading = async {
+        let mut failed = Vec::new();
+        loop {
+            let was_up = is_up.load(Ordering::Relaxed);
+            match stream.read(Start::After(first.into()), ALL, Duration::from_millis(300)).await {
+                Ok(read) if read.is_empty() => {}
+                Ok(_) => break failed,
+                Err(error) if was_up => failed.push(error.to_string()),
+                Err(_) => drop(failures.fetch_add(1, Ordering::Relaxed)),
+            }
+            // Meanwhile the client tells more.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let (failed, ()) = within("reading on", async { tokio::join!(reading, breaking) }).await;
+    assert_eq!(failed, Vec::<String>::new(), "the server is up again");
 }
 
 async fn reads_at_once_are_bounded(kind: KafkaKind) {

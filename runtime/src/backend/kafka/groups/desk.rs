@@ -93,7 +93,7 @@ pub(super) async fn at_desk<T: Send + 'static>(
     let sent = Arc::new(Sent::default());
     let until = Instant::now() + clients.host.limits().timeout;
     let work = Box::new(move |desk: Result<&Desk, Fault>| drop(reply.send(desk.and_then(work))));
-    submit(clients, group, Job { until, sent: sent.clone(), work })?;
+    submit(clients, group_id(group), group.stream().text(), Job { until, sent: sent.clone(), work })?;
     let waiting = async {
         let panicked = || Err(Fault::unreachable("a thread of Kafka's client panicked"));
         Ok(answer.await.unwrap_or_else(|_| panicked())?)
@@ -105,9 +105,25 @@ pub(super) async fn at_desk<T: Send + 'static>(
     })
 }
 
+/// Has it asked at the group's desk whether the group answers. A member's own question waits while others join.
+pub(super) fn ask_for_life(
+    clients: &Arc<Clients>,
+    group: &str,
+    topic: &str,
+    told: impl FnOnce() + Send + 'static,
+) -> Result<oneshot::Receiver<Result<(), Fault>>, Fault> {
+    let (reply, answer) = oneshot::channel();
+    let work = move |desk: Result<&Desk, Fault>| {
+        let _ = reply.send(desk.and_then(Desk::answers));
+        told();
+    };
+    let until = Instant::now() + clients.patience();
+    submit(clients, group.to_owned(), topic, Job { until, sent: Arc::default(), work: Box::new(work) })?;
+    Ok(answer)
+}
+
 /// Brings a job to the group's desk, which is opened where there is none.
-fn submit(clients: &Arc<Clients>, group: &GroupAddress, job: Job) -> Result<(), Fault> {
-    let id = group_id(group);
+fn submit(clients: &Arc<Clients>, id: String, topic: &str, job: Job) -> Result<(), Fault> {
     let mut open = lock(&clients.desks.open);
     let job = match open.get(&id) {
         None => job,
@@ -125,7 +141,7 @@ fn submit(clients: &Arc<Clients>, group: &GroupAddress, job: Job) -> Result<(), 
         return Err(Fault::closed(Outcome::NotApplied));
     }
     let (desk, jobs) = sync_channel(MOST_JOBS);
-    let (own, name, topic) = (clients.clone(), id.clone(), group.stream().text().to_string());
+    let (own, name, topic) = (clients.clone(), id.clone(), topic.to_owned());
     clients.thread("kafka group", move || serve(&own, &name, &topic, &jobs))?;
     // There is room for it.
     let _ = desk.try_send(job);
@@ -222,6 +238,11 @@ impl Desk {
 
     fn list(&self, offset: Offset) -> Result<TopicPartitionList, Fault> {
         list(&self.topic, (0..self.partitions).map(|partition| (partition, offset)))
+    }
+
+    /// Whether the group answers at all.
+    fn answers(&self) -> Result<(), Fault> {
+        self.ask(|desk, most| answers(&desk.consumer, &desk.topic, most))
     }
 
     /// What is committed in each partition.
@@ -354,6 +375,12 @@ fn counted(consumer: &BaseConsumer<Listener>, topic: &str, most: Duration) -> Re
         0 => Err(Fault::absent()),
         count => Ok(u32::try_from(count).unwrap_or(u32::MAX)),
     }
+}
+
+/// Whether a group answers. Where a unit is committing, what is asked of its partitions is answered once that has ended, so
+/// it is asked of one that isn't there.
+pub(super) fn answers(consumer: &BaseConsumer<Listener>, topic: &str, most: Duration) -> Result<(), Fault> {
+    committed(consumer, topic, [u32::MAX], most).map(drop)
 }
 
 /// What is committed in these partitions. Where a unit is under way that commits there, it waits for its end.

@@ -91,8 +91,8 @@ struct Polling {
     look: (Instant, u32),
     /// Whether it is looked for though the member has partitions.
     doubts: bool,
-    /// Since when somebody waits for the group's answer, and when it is asked for though the member isn't in.
-    waits: Option<(Instant, Instant)>,
+    /// Where somebody waits for the group's answer.
+    waits: Option<confirm::Waits>,
 }
 
 enum Change {

@@ -271,8 +271,9 @@ enum Stop {
     Failed(Fault),
     /// Offsets are gone: the ends have to be looked at.
     Look,
-    /// The consumer knows no such topic, or only the one that was there before: another consumer may know better.
-    Stale,
+    /// The consumer knows no such topic, or only the one that was there before, or it tells of an outage that may be over:
+    /// another consumer may know better.
+    Stale(Fault),
 }
 
 impl From<Fault> for Stop {
@@ -295,15 +296,15 @@ impl Reader {
                 return;
             }
             // What was read before is told, and the failure by the next read if it lasts.
-            Err(Stop::Failed(_) | Stop::Look | Stop::Stale) if !records.is_empty() => {
+            Err(Stop::Failed(_) | Stop::Look | Stop::Stale(_)) if !records.is_empty() => {
                 self.let_go();
                 Ok(Read::Records(records))
             }
-            Err(Stop::Failed(fault)) => {
+            Err(Stop::Failed(fault) | Stop::Stale(fault)) => {
                 self.let_go();
                 Err(fault)
             }
-            Err(Stop::Look | Stop::Stale) => Err(Fault::unreachable("what is to be read changes all the time")),
+            Err(Stop::Look) => Err(Fault::unreachable("what is to be read changes all the time")),
         };
         if job.tell.send(read).is_err() {
             // What was read was for nobody.
@@ -338,7 +339,7 @@ impl Reader {
                     looks += 1;
                     self.let_go();
                 }
-                Err(Stop::Stale)
+                Err(Stop::Stale(_))
                     if records.is_empty() && (looks < MOST_LOOKS || self.clients.recent.is_made(&job.state.topic)) =>
                 {
                     looks += 1;
@@ -503,10 +504,7 @@ impl Reader {
 /// What a consumer told beside records.
 fn problem(error: &KafkaError) -> Result<(), Stop> {
     match code_of(error) {
-        Some(Code::AutoOffsetReset | Code::OffsetOutOfRange | Code::LogTruncation) => Err(Stop::Look),
-        Some(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownTopicId | Code::UnknownPartition) => {
-            Err(Stop::Stale)
-        }
+        Some(Code::AutoOffsetReset | Code::OffsetOutOfRange | Code::LogTruncation) => return Err(Stop::Look),
         // It has no group, and asks for one's coordinator all the same.
         Some(
             Code::GroupAuthorizationFailed
@@ -516,7 +514,12 @@ fn problem(error: &KafkaError) -> Result<(), Stop> {
             | Code::WaitingForCoordinator
             | Code::NoError,
         )
-        | None => Ok(()),
-        Some(_) => Err(Fault::of(error).into()),
+        | None => return Ok(()),
+        Some(_) => {}
     }
+    let fault = Fault::of(error);
+    // Each that it has told of an outage waits in its queue, and is told after the outage, too. Whether that lasts is seen
+    // when the ends are looked at.
+    let may_pass = matches!(fault.kind, ErrorKind::Absent | ErrorKind::Unavailable | ErrorKind::Timeout);
+    Err(if may_pass { Stop::Stale(fault) } else { Stop::Failed(fault) })
 }

@@ -9,6 +9,7 @@ use super::*;
 
 on_every_way! {
     an_outage_is_told_once_and_over_when_the_server_is_back,
+    a_group_that_lets_its_members_wait_is_no_trouble,
 }
 
 /// Longer than a member is waited for, so that it has lost its partitions by then.
@@ -121,4 +122,28 @@ async fn an_outage_is_told_once_and_over_when_the_server_is_back(way: Way) {
     let over = [Told::Ready, Told::Interrupted].map(|which| seen.count(|told| *told == which));
     assert_eq!((over, seen.count(|told| matches!(told, Told::Gap(_)))), ([2, 1], 1), "{way:?}: {told:?}");
     broker.close(Duration::from_secs(10)).await.expect("everything ends");
+}
+
+/// A group waits for more members before it begins, and for those who are gone without a word.
+async fn a_group_that_lets_its_members_wait_is_no_trouble(way: Way) {
+    let options = KafkaOptions::default().config("group.initial.rebalance.delay.ms=4000");
+    let server = Kafka::start(way.kind, options).await;
+    let broker = broker_with(way.backend(&server.address()), &namespace(), Limits::default().timeout(SESSION));
+    let orders = Order::stream(&broker).unwrap();
+    orders.ensure(StreamSettings::new()).await.unwrap();
+    let group = group(&orders, Start::Earliest).await;
+    append(&orders, 0..3).await;
+    let (seen, stop) = (Seen::default(), Stop::new());
+    let noting = seen.clone();
+    let worker = group.worker().until(&stop).with(seen.clone()).on_notice(move |notice| noting.note(&notice));
+    let running = worker.run(async |delivery: Delivery<Order>, seen: Seen| {
+        seen.handled.lock().unwrap().insert(number(&delivery));
+        Ok(())
+    });
+    let script = async {
+        seen.until("all is handled", |seen| seen.handled.lock().unwrap().len() == 3).await;
+        stop.stop();
+    };
+    let (ended, ()) = tokio::join!(running, script);
+    assert_eq!((ended.unwrap(), seen.told()), (Ended::Stopped, vec![Told::Assigned, Told::Ready]), "{way:?}");
 }
