@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rdkafka::TopicPartitionList;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::Offset;
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::super::client::{Clients, SLICE};
 use super::super::fault::{Fault, code_of};
 use super::super::settings::millis;
+use super::committer::Committer;
 use super::listener::{Listener, News};
 use super::{AGAIN, PIECE, Wire, group_id, wire};
 use crate::broker::lock;
@@ -75,12 +76,13 @@ pub(super) struct Desk {
     pub(super) clients: Arc<Clients>,
     pub(super) group: String,
     topic: String,
-    consumer: BaseConsumer<Listener>,
+    consumer: Arc<BaseConsumer<Listener>>,
     partitions: u32,
     until: Instant,
     sent: Arc<Sent>,
-    /// Whether something is forbidden, which the consumer doesn't tell again.
-    forbidden: Cell<bool>,
+    /// Whether the consumer isn't asked again: something is forbidden, which it doesn't tell twice, or it waits for an
+    /// answer still.
+    spent: Cell<bool>,
 }
 
 /// Does something at a group's desk, within the timeout.
@@ -185,7 +187,7 @@ fn serve(clients: &Arc<Clients>, group: &str, topic: &str, jobs: &Receiver<Job>)
             counted.map(|_| &*open)
         });
         work(found);
-        desk.take_if(|desk| desk.forbidden.get());
+        desk.take_if(|desk| desk.spent.get());
         used = Instant::now();
     }
 }
@@ -201,9 +203,9 @@ impl Desk {
             // It doesn't join, so this is how long a commit waits for the group's coordinator to be found.
             .set("session.timeout.ms", millis(limits.timeout).clamp(1_000, 45_000).to_string())
             .set("heartbeat.interval.ms", "300");
-        let consumer = config.create_with_context(Listener::default()).map_err(|error| Fault::of(&error))?;
+        let consumer = Arc::new(config.create_with_context(Listener::default()).map_err(|error| Fault::of(&error))?);
         let (clients, group, topic) = (clients.clone(), group.to_owned(), topic.to_owned());
-        Ok(Self { clients, group, topic, consumer, partitions: 0, until, sent, forbidden: Cell::new(false) })
+        Ok(Self { clients, group, topic, consumer, partitions: 0, until, sent, spent: Cell::new(false) })
     }
 
     /// Says that something is about to be sent that changes the group, unless who asked has given up.
@@ -229,7 +231,7 @@ impl Desk {
             let left = self.until.saturating_duration_since(Instant::now());
             match ask(self, left.min(PIECE)).map_err(|fault| unheard(&self.clients, &self.topic, fault)) {
                 Err(fault) if is_passing(&fault) && !left.is_zero() => {
-                    hear(&self.consumer, SLICE.min(left)).inspect_err(|_| self.forbidden.set(true))?;
+                    hear(&self.consumer, SLICE.min(left)).inspect_err(|_| self.spent.set(true))?;
                 }
                 answer => return answer,
             }
@@ -325,11 +327,32 @@ impl Desk {
         let list = list(&self.topic, offsets.iter().map(|(partition, offset)| (*partition, Offset::Offset(*offset))))?;
         self.changes()?;
         loop {
-            match self.consumer.commit(&list, CommitMode::Sync).map_err(|error| Fault::of_sent(&error)) {
+            match self.commit_once(list.clone()) {
                 Err(fault) if self.clients.recent.is_unheard(&self.topic, &fault) && self.again() => {}
                 committed => return committed,
             }
         }
+    }
+
+    fn commit_once(&self, list: TopicPartitionList) -> Result<(), Fault> {
+        let (tell, told) = sync_channel(1);
+        let committer = Committer::start(&self.consumer, move |failed| {
+            let _ = tell.send(failed);
+        })?;
+        committer.send(list)?;
+        let fault = loop {
+            match told.recv_timeout(SLICE) {
+                Ok(failed) => return failed.map_or(Ok(()), |code| Err(Fault::of_code(code, Outcome::Unknown))),
+                Err(RecvTimeoutError::Disconnected) => break Committer::ended(),
+                Err(RecvTimeoutError::Timeout) if self.clients.stopped() => break Fault::closed(Outcome::Unknown),
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= self.until => {
+                    break Fault::timeout(Outcome::Unknown);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        };
+        self.spent.set(true);
+        Err(fault)
     }
 }
 

@@ -3,6 +3,7 @@
 //! A member is a consumer polled by a thread of its own ([`thread`]), which shares what it [`held`]s with its callers
 //! ([`member`]). What isn't a member's goes through a [`desk`]: a consumer of the group that doesn't join it.
 
+mod committer;
 mod desk;
 mod held;
 mod listener;

@@ -13,12 +13,11 @@ mod confirm;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::base_consumer::PartitionQueue;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::Offset;
@@ -30,6 +29,7 @@ use super::super::client::Clients;
 use super::super::fault::{Fault, code_of};
 use super::super::log::{Copies, StreamState, read_record};
 use super::super::settings::{GroupProtocol, millis};
+use super::committer::Committer;
 use super::desk::{self, is_passing};
 use super::held::{Ahead, Asked, Held};
 use super::listener::{Listener, News};
@@ -52,7 +52,7 @@ const HEARTBEAT: Duration = Duration::from_millis(500);
 /// How often it is looked whether the stream is there after partitions were taken, and how long between.
 const LOOKS: u32 = 8;
 const LOOK: Duration = Duration::from_millis(500);
-/// So long a member that leaves waits at most until it has arrived, where the broker closes.
+/// So long a member that leaves waits at most until it has arrived, where the broker closes, and for a commit's answer.
 const ARRIVAL: Duration = Duration::from_secs(2);
 /// How often a member that leaves looks whether it has.
 const CLOSING: Duration = Duration::from_millis(2);
@@ -83,7 +83,7 @@ struct Polling {
     /// Commits that are sent.
     sent: Option<Vec<Asked>>,
     /// Takes what is to be committed to the thread that waits for the answer. It is made by the first.
-    committer: Option<SyncSender<TopicPartitionList>>,
+    committer: Option<Committer>,
     /// Before this, what failed isn't tried again.
     not_before: Option<Instant>,
     /// When it is looked whether the stream is still there, and how often yet. Where the server decides who has which
@@ -597,7 +597,7 @@ impl Polling {
         }
     }
 
-    /// Has a commit sent. librdkafka tells the answer only to who waits for it, so that takes another thread.
+    /// Has a commit sent.
     fn send(&mut self, list: TopicPartitionList) -> Result<(), Fault> {
         let committer = match self.committer.take() {
             Some(committer) => committer,
@@ -605,22 +605,16 @@ impl Polling {
         };
         let sent = committer.send(list);
         self.committer = Some(committer);
-        sent.map_err(|_| Fault::unreachable("the thread that commits ended"))
+        sent
     }
 
-    fn committer(&self) -> Result<SyncSender<TopicPartitionList>, Fault> {
-        let (committer, lists) = sync_channel::<TopicPartitionList>(1);
-        let (consumer, listener, wake) = (self.consumer.clone(), self.listener.clone(), waker(&self.filled));
-        let shared = self.poller.shared.clone();
-        self.poller.clients.thread("kafka member's commits", move || {
-            for list in lists {
-                let failed = consumer.commit(&list, CommitMode::Sync).err();
-                listener.tell(News::Committed(failed.map(|error| code_of(&error).unwrap_or(Code::Fail))));
-                shared.urgent.store(true, Ordering::Release);
-                wake();
-            }
-        })?;
-        Ok(committer)
+    fn committer(&self) -> Result<Committer, Fault> {
+        let (listener, wake, shared) = (self.listener.clone(), waker(&self.filled), self.poller.shared.clone());
+        Committer::start(&self.consumer, move |failed| {
+            listener.tell(News::Committed(failed));
+            shared.urgent.store(true, Ordering::Release);
+            wake();
+        })
     }
 
     /// A commit's answer has come. It is one for all of its partitions: what the server refuses of one partition of a
@@ -785,12 +779,13 @@ impl Polling {
         }
         self.arrive();
         self.say_farewell();
-        self.end_commits();
+        let is_answered = self.end_commits();
         if let Some(asked) = self.sent.take() {
             answer(asked, &Fault::new(kind, Outcome::Unknown, text));
         }
-        // Dropping it would take a tenth of a second to see that it is closed, and waits for a commit that is under way.
-        if self.consumer.close_queue().is_ok() {
+        // Dropping it would take a tenth of a second to see that it is closed. Where a commit isn't answered, it goes with the
+        // thread that waits for that.
+        if is_answered && self.consumer.close_queue().is_ok() {
             while !self.consumer.closed() {
                 let _ = self.consumer.poll(CLOSING);
             }
@@ -821,12 +816,20 @@ impl Polling {
         }
     }
 
-    /// Lets the thread that commits end, unless it waits for an answer.
-    fn end_commits(&mut self) {
+    /// Lets the thread that commits end, and says whether it did: where the server hangs it may wait for an answer for long.
+    fn end_commits(&mut self) -> bool {
         self.committer = None;
-        while self.sent.is_none() && Arc::strong_count(&self.consumer) > 1 {
-            std::thread::park_timeout(Duration::from_millis(1));
+        let since = Instant::now();
+        while Arc::strong_count(&self.consumer) > 1 {
+            if since.elapsed() >= ARRIVAL {
+                return false;
+            }
+            let _ = self.consumer.poll(Duration::from_millis(1));
         }
+        if self.listener.take().iter().any(|news| matches!(news, News::Committed(None))) {
+            self.committed(None);
+        }
+        true
     }
 }
 

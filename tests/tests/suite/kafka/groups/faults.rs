@@ -13,6 +13,7 @@ on_every_way! {
     a_server_that_was_never_there_holds_nobody_up,
     a_member_outlives_its_server_s_absence,
     a_paused_server_holds_no_leaving_member_up,
+    a_commit_without_an_answer_holds_no_close_up,
     the_place_of_a_named_member_that_crashed_is_taken,
     nothing_is_lost_while_members_come_and_go,
     f12_lag_is_counted_while_a_group_is_busy,
@@ -166,6 +167,31 @@ async fn a_paused_server_holds_no_leaving_member_up(way: Way) {
     assert!(left < TIMEOUT * 2 && dropped < A_MOMENT && closed < Duration::from_secs(15));
     let ended = within("reading", third.read(PAGE, A_MOMENT)).await.map(drop).unwrap_err();
     assert_eq!(ended.kind(), ErrorKind::Closed, "{ended}");
+    server.resume().await;
+}
+
+/// The client waits for a commit's answer for longer than anyone waits for a close.
+async fn a_commit_without_an_answer_holds_no_close_up(way: Way) {
+    let server = Kafka::start(way.kind, KafkaOptions::default()).await;
+    let broker = broker_with(way.backend(&server.address()), &namespace(), limits());
+    let orders = Order::stream(&broker).unwrap();
+    orders.ensure(StreamSettings::new()).await.unwrap();
+    let (joined, idle) = (group(&orders, Start::Earliest).await, orders.commit_group("idle").unwrap());
+    idle.ensure(Start::Latest).await.unwrap();
+    append(&orders, 0..10).await;
+    let member = joined.join(MemberSettings::new()).await.unwrap();
+    let deliveries = read(&member, 10).await;
+    server.pause().await;
+    let committing = member.commit(deliveries.iter().map(Delivery::position));
+    let (committed, reset) = tokio::join!(committing, idle.reset_offsets(Start::Earliest));
+    for failed in [committed.unwrap_err(), reset.map(drop).unwrap_err()] {
+        assert!(matches!(failed.kind(), ErrorKind::Timeout | ErrorKind::Unavailable), "{failed}");
+    }
+    let since = Instant::now();
+    broker.close(Duration::from_secs(20)).await.expect("everything ends");
+    eprintln!("{way:?}: closed after {:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(8), "{way:?}: {:?}", since.elapsed());
+    drop(member);
     server.resume().await;
 }
 
