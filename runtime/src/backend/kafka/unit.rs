@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, Prod
 use rdkafka::statistics::Statistics;
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode as Code;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 use super::client::{Clients, SLICE};
@@ -37,13 +37,13 @@ const UNDO: Duration = Duration::from_secs(1);
 /// So much later it is given up as one of which nothing is heard.
 const SILENCE: Duration = Duration::from_millis(500);
 /// So long a call that undoes one takes at once.
-const PIECE: Duration = Duration::from_millis(10);
+const PIECE: Duration = Duration::from_millis(100);
 /// Before a unit that was refused for the moment is tried again.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// The transactional producers of one broker.
 pub(super) struct Units {
-    places: Semaphore,
+    places: Arc<Semaphore>,
     /// Those that have nothing to do.
     idle: Mutex<Vec<SyncSender<Job>>>,
     made: AtomicU64,
@@ -53,7 +53,12 @@ pub(super) struct Units {
 
 impl Default for Units {
     fn default() -> Self {
-        Self { places: Semaphore::new(MOST), idle: Mutex::default(), made: AtomicU64::new(0), prefix: OnceLock::new() }
+        Self {
+            places: Arc::new(Semaphore::new(MOST)),
+            idle: Mutex::default(),
+            made: AtomicU64::new(0),
+            prefix: OnceLock::new(),
+        }
     }
 }
 
@@ -63,7 +68,12 @@ struct Job {
     tickets: Vec<(Arc<StreamState>, Ticket)>,
     until: Instant,
     reply: oneshot::Sender<Result<Vec<Receipt>, Fault>>,
+    /// Kept while the producer is at it, whoever has given up meanwhile.
+    place: Place,
 }
+
+/// One of those that may be under way at once.
+type Place = Arc<OwnedSemaphorePermit>;
 
 /// A record and where it goes.
 struct Placed {
@@ -88,9 +98,10 @@ impl Transactions for Kafka {
         let until = Instant::now() + clients.host.limits().timeout;
         // Whatever isn't told by the thread was cut short in the middle.
         let recorded = async {
-            let _place = clients.units.places.acquire().await.map_err(|_| Fault::closed(Outcome::NotApplied))?;
+            let place = clients.units.places.clone().acquire_owned().await;
+            let place = Arc::new(place.map_err(|_| Fault::closed(Outcome::NotApplied))?);
             let (records, commits) = resolve(clients, unit).await?;
-            clients.record(records, commits, until).await
+            clients.record(records, commits, until, &place).await
         };
         clients
             .host
@@ -136,6 +147,7 @@ impl Clients {
         records: Vec<Placed>,
         commits: BTreeMap<u64, Commit>,
         until: Instant,
+        place: &Place,
     ) -> Result<Vec<Receipt>, BackendError> {
         let records = Arc::new(records);
         loop {
@@ -151,7 +163,7 @@ impl Clients {
             if records.is_empty() && nothing {
                 return Ok(Vec::new());
             }
-            let fault = match self.attempt(records.clone(), tickets, until).await {
+            let fault = match self.attempt(records.clone(), tickets, until, place.clone()).await {
                 Ok(receipts) => return Ok(receipts),
                 Err(fault) => fault,
             };
@@ -181,6 +193,7 @@ impl Clients {
         records: Arc<Vec<Placed>>,
         tickets: Vec<(Arc<StreamState>, Ticket)>,
         until: Instant,
+        place: Place,
     ) -> Result<Vec<Receipt>, Fault> {
         let idle = lock(&self.units.idle).pop();
         let worker = match idle {
@@ -188,20 +201,19 @@ impl Clients {
             None => self.make()?,
         };
         let (reply, answer) = oneshot::channel();
-        let job = Job { records, tickets, until, reply };
+        let job = Job { records, tickets, until, reply, place };
         // One that is idle takes it at once.
         worker.send(job).map_err(|_| Fault::closed(Outcome::NotApplied))?;
-        // Dropped meanwhile, the producer goes on and then ends.
-        let answer = answer.await.unwrap_or_else(|_| Err(Fault::unreachable("the producer's thread ended")));
-        lock(&self.units.idle).push(worker);
-        answer
+        // Dropped meanwhile, the producer goes on.
+        answer.await.unwrap_or_else(|_| Err(Fault::unreachable("the producer's thread ended")))
     }
 
     fn make(self: &Arc<Self>) -> Result<SyncSender<Job>, Fault> {
         let number = self.units.made.fetch_add(1, Ordering::Relaxed);
         let prefix = self.units.prefix.get().map_or("tidings", String::as_str);
-        let worker = Worker { clients: self.clone(), id: format!("{prefix}.{number}"), producer: None };
         let (sender, jobs) = sync_channel(1);
+        let id = format!("{prefix}.{number}");
+        let worker = Worker { clients: self.clone(), id, producer: None, mailbox: sender.clone() };
         self.thread("kafka transactions", move || worker.run(&jobs))?;
         Ok(sender)
     }
@@ -225,6 +237,8 @@ struct Worker {
     id: String,
     /// Made by the first unit, and anew after it was fenced or lost.
     producer: Option<BaseProducer<Deliveries>>,
+    /// Where its jobs come in.
+    mailbox: SyncSender<Job>,
 }
 
 /// What became of the records of a transaction, by their place in it.
@@ -261,23 +275,22 @@ impl ProducerContext for Deliveries {
 
 impl Worker {
     fn run(mut self, jobs: &Receiver<Job>) {
-        loop {
+        while !self.clients.stopped() {
             match jobs.recv_timeout(SLICE) {
                 Ok(job) => {
-                    let Job { records, tickets, until, reply } = job;
+                    let Job { records, tickets, until, reply, place } = job;
                     let recorded = self.record(&records, tickets, until);
+                    lock(&self.clients.units.idle).push(self.mailbox.clone());
+                    drop(place);
+                    // Who asked may have given up.
                     let _ = reply.send(recorded);
                 }
-                Err(RecvTimeoutError::Timeout) => {
+                Err(_) => {
                     if let Some(producer) = &self.producer {
                         // Serves what it says of itself.
                         producer.poll(Duration::ZERO);
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-            if self.clients.stopped() {
-                return;
             }
         }
     }
@@ -426,15 +439,22 @@ impl Worker {
 
     /// Undoes a transaction, and says whether that was done. Meanwhile what becomes of its records is to be heard: the
     /// client waits for that, and tells it only when it is asked.
+    ///
+    /// A close waits for it a moment, too: a producer that goes in the middle of it may take the process along.
     fn undo(&self, producer: &BaseProducer<Deliveries>, until: Instant) -> bool {
+        let closing = Instant::now() + UNDO;
         loop {
+            let heard = Instant::now() + PIECE;
+            while producer.in_flight_count() > 0 && !left(heard).is_zero() {
+                producer.poll(Duration::from_millis(1));
+            }
             match producer.abort_transaction(PIECE) {
                 Ok(()) => return true,
-                Err(KafkaError::Transaction(error)) if error.is_retriable() && !left(until).is_zero() => {
-                    if self.clients.stopped() {
+                Err(KafkaError::Transaction(error)) if error.is_retriable() => {
+                    let until = if self.clients.stopped() { closing.min(until) } else { until };
+                    if left(until).is_zero() {
                         return false;
                     }
-                    producer.poll(Duration::ZERO);
                 }
                 Err(_) => return false,
             }
@@ -460,7 +480,7 @@ impl Worker {
 
 /// Why a transaction can't go on: what became of its records says more than the next call does.
 fn cause(producer: &BaseProducer<Deliveries>, fault: Fault) -> Fault {
-    producer.poll(PIECE);
+    producer.poll(Duration::from_millis(10));
     let failed = lock(&producer.context().all).iter().flatten().find_map(|delivered| delivered.err());
     match failed {
         Some(code) if !matches!(code, Code::PurgeQueue | Code::PurgeInflight) => {

@@ -3,7 +3,7 @@
 use rdkafka::config::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use tidings::{ErrorKind, Outcome, Position, Positions};
-use tidings_tests::harness::Kafka;
+use tidings_tests::harness::{Kafka, KafkaOptions};
 
 use super::*;
 
@@ -14,6 +14,7 @@ on_every_way! {
     a_transaction_s_marker_is_no_lag,
     an_open_unit_is_not_seen,
     of_a_unit_that_fails_nothing_is_seen,
+    units_that_are_given_up_are_few,
 }
 
 #[stream_spec(name = "shop.totals", version = 1, key = u64)]
@@ -21,6 +22,9 @@ on_every_way! {
 struct Total {
     orders: u64,
 }
+
+/// Of an operation.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 type Totals = Stream<Total, backend::Kafka>;
 
@@ -193,4 +197,30 @@ async fn of_a_unit_that_fails_nothing_is_seen(way: Way) {
     unit(2, 500).record().await.unwrap();
     assert_eq!(seen(&totals).await, [2]);
     assert_eq!(group.committed().await.unwrap().get(0), Some(Position::new(0, 3)));
+}
+
+/// Who gives a unit up leaves a producer behind that is at it, and the next units wait for its place.
+async fn units_that_are_given_up_are_few(way: Way) {
+    const MOST_TASKS: usize = 16;
+    let server = Kafka::start(way.kind, KafkaOptions::default()).await;
+    let broker = broker_with(way.backend(&server.address()), &namespace(), Limits::default().timeout(TIMEOUT));
+    let totals = totals(&broker).await;
+    let unit = |orders| broker.unit().append(&totals, (&1, &Total { orders })).record();
+    within("a unit goes through", async { while unit(0).await.is_err() {} }).await;
+    let mut most = 0;
+    for is_paused in [true, false] {
+        if is_paused {
+            server.pause().await;
+        }
+        for orders in 0..100 {
+            let _ = tokio::time::timeout(Duration::from_millis(5), unit(orders)).await;
+            most = most.max(broker.stats().tasks);
+        }
+        server.resume().await;
+        within("a unit goes through", async { while unit(1_000).await.is_err() {} }).await;
+    }
+    assert!(most <= MOST_TASKS, "{way:?}: {most} tasks at once");
+    let since = Instant::now();
+    broker.close(Duration::from_secs(20)).await.expect("everything ends");
+    eprintln!("{way:?}: {most} tasks at once, closed after {:?}", since.elapsed());
 }
