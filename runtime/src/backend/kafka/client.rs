@@ -34,6 +34,8 @@ use crate::error::{ErrorKind, Outcome};
 
 /// Calls that block at once; others wait for a place.
 const MOST_CALLS: usize = 8;
+/// How soon what failed at once is asked again.
+const AGAIN: Duration = Duration::from_millis(50);
 /// How soon a thread that blocks in the library notices that the broker closes.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
 
@@ -156,22 +158,35 @@ impl Clients {
     }
 
     /// Asks for a topic's partitions. To be called on a thread that may block.
-    ///
-    /// It asks anew after a while, so that it ends as soon as it is known that the user may not log in.
     pub(super) fn metadata(&self, topic: &str) -> Result<Metadata, Fault> {
         self.metadata_by(topic, Instant::now() + self.patience())
     }
 
     /// The same by then.
     pub(super) fn metadata_by(&self, topic: &str, until: Instant) -> Result<Metadata, Fault> {
+        self.ask_by(until, |asker, most| asker.fetch_metadata(Some(topic), most))
+    }
+
+    /// Asks something until it is answered. To be called on a thread that may block.
+    ///
+    /// It asks anew after a while, so that it ends as soon as it is known that the user may not log in, and where the client is
+    /// about to connect again.
+    pub(super) fn ask_by<T>(
+        &self,
+        until: Instant,
+        ask: impl Fn(&Asker, Duration) -> Result<T, KafkaError>,
+    ) -> Result<T, Fault> {
         let mut most = Duration::from_millis(250);
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let asked = self.ask(|asker| asker.fetch_metadata(Some(topic), left.min(most)));
-            let last = left <= most || self.stopped();
-            match asked {
-                Err(fault) if !last && matches!(fault.kind, ErrorKind::Timeout | ErrorKind::Unavailable) => most *= 2,
+            let fault = match self.ask(|asker| ask(asker, left.min(most))) {
+                Err(fault) if left > AGAIN && !self.stopped() => fault,
                 asked => return asked,
+            };
+            match fault.kind {
+                ErrorKind::Timeout if left > most => most *= 2,
+                ErrorKind::Unavailable => std::thread::park_timeout(AGAIN),
+                _ => return Err(fault),
             }
         }
     }

@@ -149,9 +149,8 @@ fn meaning(code: Code) -> (ErrorKind, bool, Option<&'static str>) {
         Code::UnsupportedSASLMechanism | Code::IllegalSASLState => {
             (Kind::Forbidden, true, Some("the server doesn't know this way to log in; choose another with `sasl`"))
         }
-        // It was taken back from the queue before it was sent.
-        Code::PurgeQueue => (Kind::Closed, true, Some("the broker was closed")),
-        Code::PurgeInflight | Code::BrokerDestroy | Code::DestroyBroker => {
+        // What was taken back from the queue may have been sent before, and have waited to be sent again.
+        Code::PurgeQueue | Code::PurgeInflight | Code::BrokerDestroy | Code::DestroyBroker => {
             (Kind::Closed, false, Some("the broker was closed"))
         }
         Code::Fenced | Code::ProducerFenced | Code::FencedInstanceId | Code::InvalidProducerEpoch => {

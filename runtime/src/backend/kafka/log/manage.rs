@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use rdkafka::TopicPartitionList;
 use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::consumer::Consumer as _;
+use rdkafka::metadata::MetadataTopic;
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::time::Instant;
@@ -176,7 +177,9 @@ fn is_led(clients: &Clients, topic: &str) -> bool {
     let metadata = clients.metadata(topic);
     metadata.is_ok_and(|metadata| {
         let found = metadata.topics().iter().find(|found| found.name() == topic);
-        found.is_some_and(|found| found.partitions().iter().all(|partition| partition.leader() >= 0))
+        found.is_some_and(|found| {
+            !found.partitions().is_empty() && found.partitions().iter().all(|partition| partition.leader() >= 0)
+        })
     })
 }
 
@@ -184,7 +187,9 @@ fn is_led(clients: &Clients, topic: &str) -> bool {
 fn compare(clients: &Clients, wanted: &Wanted) -> Result<(), Fault> {
     let mut differences = Vec::new();
     let metadata = clients.metadata(&wanted.topic)?;
-    let found = metadata.topics().iter().find(|found| found.name() == &*wanted.topic).ok_or_else(Fault::absent)?;
+    // A server that hasn't heard of it tells of no partitions.
+    let there = |found: &&MetadataTopic| found.name() == &*wanted.topic && !found.partitions().is_empty();
+    let found = metadata.topics().iter().find(there).ok_or_else(Fault::absent)?;
     let mut differs = |name: &str, there: &str, here: &str| {
         if there != here {
             differences.push(format!("`{name}` is {there} there and {here} here"));
@@ -311,9 +316,9 @@ pub(super) fn offsets(
         let partition = i32::try_from(partition).unwrap_or(i32::MAX);
         asked.add_partition_offset(&state.topic, partition, which).map_err(|error| Fault::of(&error))?;
     }
-    let timeout = clients.patience();
+    let until = Instant::now() + clients.patience();
     let ask = || {
-        let answered = clients.ask(|asker| asker.offsets_for_times(asked.clone(), timeout))?;
+        let answered = clients.ask_by(until, |asker, most| asker.offsets_for_times(asked.clone(), most))?;
         answered.elements().iter().try_for_each(|element| element.error().map_err(|error| Fault::of(&error)))?;
         Ok(answered)
     };

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::time::Instant;
 
 use super::super::fault::Fault;
@@ -38,9 +39,10 @@ impl Recent {
         self.is_known(topic, true)
     }
 
-    /// Whether a server said that a topic isn't there which it may not have heard of yet.
+    /// Whether a server said that a topic isn't there, or led by nobody, which it may not have heard of yet.
     pub(in super::super) fn is_unheard(&self, topic: &str, fault: &Fault) -> bool {
-        fault.kind == ErrorKind::Absent && self.is_made(topic)
+        let unled = matches!(fault.code, Some(Code::LeaderNotAvailable | Code::NotLeaderForPartition));
+        (fault.kind == ErrorKind::Absent || unled) && self.is_made(topic)
     }
 
     /// Whether a server that knows the topic may not have heard of its end yet.
