@@ -40,6 +40,8 @@ const SPARE: usize = 4;
 const LOOK: Duration = Duration::from_millis(500);
 /// An answer that is old when it comes is asked for so often.
 const MOST_LOOKS: usize = 16;
+/// So much that a consumer has told while nobody asked is left out at once.
+const MOST_NEWS: usize = 4_096;
 /// Further off than anyone can wait is as good as that.
 const LONGEST_WAIT: Duration = Duration::from_hours(24 * 365);
 
@@ -271,8 +273,7 @@ enum Stop {
     Failed(Fault),
     /// Offsets are gone: the ends have to be looked at.
     Look,
-    /// The consumer knows no such topic, or only the one that was there before, or it tells of an outage that may be over:
-    /// another consumer may know better.
+    /// The consumer knows no such topic, or only the one that was there before: another consumer may know better.
     Stale(Fault),
 }
 
@@ -418,6 +419,12 @@ impl Reader {
             let made = config.create_with_context(self.clients.news()).map_err(|error| Fault::of(&error))?;
             self.consumer.insert(made)
         };
+        // What it has told since it was last asked is of an outage, say, that may be over. The ends were looked at since.
+        for _ in 0..MOST_NEWS {
+            if consumer.poll(Duration::ZERO).is_none() {
+                break;
+            }
+        }
         let mut partitions = TopicPartitionList::new();
         // No partition always comes first.
         let first = job.state.turn();
@@ -518,8 +525,5 @@ fn problem(error: &KafkaError) -> Result<(), Stop> {
         Some(_) => {}
     }
     let fault = Fault::of(error);
-    // Each that it has told of an outage waits in its queue, and is told after the outage, too. Whether that lasts is seen
-    // when the ends are looked at.
-    let may_pass = matches!(fault.kind, ErrorKind::Absent | ErrorKind::Unavailable | ErrorKind::Timeout);
-    Err(if may_pass { Stop::Stale(fault) } else { Stop::Failed(fault) })
+    Err(if fault.kind == ErrorKind::Absent { Stop::Stale(fault) } else { Stop::Failed(fault) })
 }
