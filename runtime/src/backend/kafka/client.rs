@@ -50,7 +50,7 @@ pub(super) struct Clients {
     asker: Arc<Mutex<Option<Arc<Asker>>>>,
     sender: Arc<RwLock<Option<Arc<Sender>>>>,
     /// Why the last sender had to go.
-    gone: Arc<Mutex<Option<Code>>>,
+    gone: Arc<Mutex<Option<Gone>>>,
     /// One at a time makes the sender.
     sending: tokio::sync::Mutex<()>,
     calls: Arc<Semaphore>,
@@ -238,10 +238,8 @@ impl Clients {
                 kept.poll(slice);
                 waits.expire(slice);
             }
-            if let Some((code, _)) = kept.client().fatal_error() {
-                // What is on its way is told that.
-                *lock(&kept.client().context().state.last) = Some(code);
-                *lock(&gone) = Some(code);
+            if let Some(why) = Gone::of(&kept) {
+                *lock(&gone) = Some(why);
             }
             // Those who send look at it under the lock alone, so that this thread is the last to have it. Another may have
             // taken its place.
@@ -274,15 +272,19 @@ impl Clients {
 
     /// Where the client that appends has to go, says why.
     pub(super) fn explain(&self, fault: Fault) -> Fault {
-        if fault.code != Some(Code::Fatal) {
+        let purged =
+            matches!(fault.code, Some(Code::PurgeQueue | Code::PurgeInflight)) && fault.kind != ErrorKind::Closed;
+        if fault.code != Some(Code::Fatal) && !purged {
             return fault;
         }
         let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
-        let going = sender.as_ref().and_then(|sender| sender.client().fatal_error()).map(|(code, _)| code);
-        match going.or_else(|| *lock(&self.gone)) {
-            Some(why) => Fault { outcome: fault.outcome, ..Fault::of_code(why, fault.outcome) },
-            None => fault,
-        }
+        let going = sender.as_ref().and_then(|sender| Gone::of(sender));
+        let Some(Gone { code, stored }) = going.or_else(|| *lock(&self.gone)) else { return fault };
+        let why = Fault::of_code(code, fault.outcome);
+        // A client that was refused from the beginning has sent nothing of what waited.
+        let refused = fault.code == Some(Code::PurgeQueue) && why.kind == ErrorKind::Forbidden && !stored;
+        let outcome = if refused { Outcome::NotApplied } else { fault.outcome };
+        Fault { outcome, ..why }
     }
 
     /// Looks at the client that appends. To be called on a thread that may block.
@@ -306,6 +308,20 @@ impl Clients {
     }
 }
 
+/// Why a client that appends had to go, and whether the server had taken a record of it.
+#[derive(Clone, Copy)]
+struct Gone {
+    code: Code,
+    stored: bool,
+}
+
+impl Gone {
+    fn of(sender: &Sender) -> Option<Self> {
+        let stored = sender.client().context().state.stored.load(Ordering::Relaxed);
+        sender.client().fatal_error().map(|(code, _)| Self { code, stored })
+    }
+}
+
 /// A little less than that long.
 pub(super) fn before(timeout: Duration) -> Duration {
     timeout.saturating_sub((timeout / 8).min(Duration::from_millis(250)))
@@ -324,6 +340,8 @@ struct State {
     last: Mutex<Option<Code>>,
     down: AtomicBool,
     fatal: AtomicBool,
+    /// Whether the server has taken a record.
+    stored: AtomicBool,
 }
 
 impl News {
@@ -384,6 +402,7 @@ impl ProducerContext for News {
         wait.tell(match result {
             Ok(message) => {
                 self.state.down.store(false, Ordering::Release);
+                self.state.stored.store(true, Ordering::Relaxed);
                 Ok((message.partition(), message.offset()))
             }
             Err((error, _)) => Err(self.failed(error)),
@@ -395,9 +414,8 @@ impl News {
     fn failed(&self, error: &KafkaError) -> Fault {
         let fault = Fault::of_sent(error);
         if fault.kind == ErrorKind::Closed && !self.stop.load(Ordering::Acquire) {
-            // The client goes because the server lost its memory of it, or refuses it one.
-            let why = lock(&self.state.last).unwrap_or(Code::Fatal);
-            return Fault { outcome: fault.outcome, ..Fault::of_code(why, fault.outcome) };
+            // The client goes because the server lost its memory of it, or refuses it one; who waits is told which.
+            return Fault { outcome: fault.outcome, code: fault.code, ..Fault::of_code(Code::Fatal, fault.outcome) };
         }
         fault
     }
