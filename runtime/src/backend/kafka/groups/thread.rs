@@ -777,9 +777,11 @@ impl Polling {
                 };
             }
         }
-        self.arrive();
+        let since = Instant::now();
+        self.arrive(since);
         self.say_farewell();
-        let is_answered = self.end_commits();
+        // A close doesn't wait for one after the other.
+        let is_answered = self.end_commits(if closed { since } else { Instant::now() });
         if let Some(asked) = self.sent.take() {
             answer(asked, &Fault::new(kind, Outcome::Unknown, text));
         }
@@ -794,8 +796,7 @@ impl Polling {
 
     /// Waits for a while until the member is in the group. One that goes before it knows that it has joined leaves a
     /// name behind, for which everyone else waits as long as a session.
-    fn arrive(&self) {
-        let since = Instant::now();
+    fn arrive(&self, since: Instant) {
         let clients = &self.poller.clients;
         while self.listener.is_joining() && self.consumer.client().fatal_error().is_none() {
             // A join takes that long where it has to wait for one that is gone.
@@ -817,9 +818,8 @@ impl Polling {
     }
 
     /// Lets the thread that commits end, and says whether it did: where the server hangs it may wait for an answer for long.
-    fn end_commits(&mut self) -> bool {
+    fn end_commits(&mut self, since: Instant) -> bool {
         self.committer = None;
-        let since = Instant::now();
         while Arc::strong_count(&self.consumer) > 1 {
             if since.elapsed() >= ARRIVAL {
                 return false;
