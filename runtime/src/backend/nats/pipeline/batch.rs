@@ -64,6 +64,8 @@ struct Place {
     size: usize,
     /// Who waits for the replies.
     token: Option<u64>,
+    /// Whether nothing of who waits was sent before.
+    is_first: bool,
 }
 
 /// The callers' end.
@@ -217,6 +219,7 @@ impl Pending {
             subject: named..named + subject.len(),
             size: head.len() + payload.len(),
             token,
+            is_first: false,
         });
         (self.batch.clone(), self.places.len() - 1)
     }
@@ -225,7 +228,8 @@ impl Pending {
     fn command(&mut self, token: Option<u64>, write: impl FnOnce(&mut Vec<u8>)) {
         let from = self.bytes.len();
         write(&mut self.bytes);
-        self.places.push(Place { bytes: from..self.bytes.len(), subject: from..from, size: 0, token });
+        let bytes = from..self.bytes.len();
+        self.places.push(Place { bytes, subject: from..from, size: 0, token, is_first: false });
     }
 
     pub(super) fn count(&self) -> usize {
@@ -266,20 +270,27 @@ impl Pending {
         if asks {
             self.bytes.extend_from_slice(wire::PING);
         }
-        self.each_token(Requests::launched);
+        self.each_token(|requests, token, is_first| *is_first = requests.launched(token));
     }
 
     fn unseal(&mut self) {
         self.bytes.truncate(self.places.last().map_or(0, |place| place.bytes.end));
         self.next = 0;
-        self.each_token(Requests::put_back);
+        // Who listens by what was sent before is lost with the connection.
+        self.each_token(|requests, token, is_first| {
+            if std::mem::take(is_first) {
+                requests.put_back(token);
+            }
+        });
     }
 
-    fn each_token(&self, act: impl Fn(&mut Requests, u64)) {
-        let tokens = self.places.iter().filter_map(|place| place.token);
-        if let Some(requests) = &self.requests {
-            let mut requests = lock(requests);
-            tokens.for_each(|token| act(&mut requests, token));
+    fn each_token(&mut self, act: impl Fn(&mut Requests, u64, &mut bool)) {
+        let Some(requests) = &self.requests else { return };
+        let mut requests = lock(requests);
+        for Place { token, is_first, .. } in &mut self.places {
+            if let Some(token) = token {
+                act(&mut requests, *token, is_first);
+            }
         }
     }
 
@@ -388,5 +399,36 @@ fn wait(wakers: &mut Vec<Option<Waker>>, place: usize, cx: &Context<'_>) {
     match &mut wakers[place] {
         Some(waker) => waker.clone_from(cx.waker()),
         none => *none = Some(cx.waker().clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll(requests: &Mutex<Requests>, token: u64) -> bool {
+        lock(requests).poll(token, &mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn a_request_that_is_put_back_is_lost_with_what_listens_for_it() {
+        let requests = Arc::<Mutex<Requests>>::default();
+        let mut queue = Queue { requests: Some(requests.clone()), ..Queue::default() };
+        let [before, with] = [0; 2].map(|_| lock(&requests).add());
+        queue.listen("inbox.1.*", before);
+        let mut sent = queue.pop(0).unwrap();
+        sent.seal(usize::MAX, true);
+        sent.confirm();
+        queue.request("to", "inbox.1.1", before, &[], &[]);
+        queue.listen("inbox.2.*", with);
+        queue.request("to", "inbox.2.1", with, &[], &[]);
+        for _ in 0..2 {
+            let mut unsent = queue.pop(0).unwrap();
+            unsent.seal(usize::MAX, true);
+            queue.put_back(unsent);
+            lock(&requests).fail_sent(&Fault::unreachable("the connection broke"));
+            assert!(poll(&requests, before), "nobody listens for it on another connection");
+            assert!(!poll(&requests, with), "both go out on another connection");
+        }
     }
 }

@@ -49,12 +49,12 @@ impl Requests {
         self.sent > 0
     }
 
-    pub(super) fn launched(&mut self, token: u64) {
-        if let Some(waiting) = self.waiting.get_mut(&token)
-            && !std::mem::replace(&mut waiting.sent, true)
-        {
-            self.sent += 1;
-        }
+    /// Takes note that something of it is sent, and says whether it is the first.
+    pub(super) fn launched(&mut self, token: u64) -> bool {
+        let is_first = |waiting: &mut Waiting| !std::mem::replace(&mut waiting.sent, true);
+        let is_first = self.waiting.get_mut(&token).is_some_and(is_first);
+        self.sent += usize::from(is_first);
+        is_first
     }
 
     /// Takes note that nothing of it was sent after all.
@@ -99,7 +99,7 @@ impl Requests {
 
 impl Requests {
     /// Waits for the next reply. Those that came before the connection broke are returned first.
-    fn poll(&mut self, token: u64, cx: &mut Context<'_>) -> Poll<Result<Message, Fault>> {
+    pub(super) fn poll(&mut self, token: u64, cx: &mut Context<'_>) -> Poll<Result<Message, Fault>> {
         let Some(waiting) = self.waiting.get_mut(&token) else { return Poll::Ready(Err(Fault::task_ended())) };
         if let Some(message) = waiting.replies.pop_front() {
             return Poll::Ready(Ok(message));
