@@ -22,6 +22,7 @@ mod lame;
 mod left_out;
 mod others;
 mod rights;
+mod undelivered;
 
 #[stream_spec(name = "nats.jobs", version = 1, key = u64, requires(cursors))]
 #[derive(Serialize, Deserialize, Debug)]

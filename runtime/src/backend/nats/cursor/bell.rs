@@ -47,7 +47,7 @@ impl Bell {
         Ok(())
     }
 
-    /// Takes what was told. What is told while the connection is lost isn't heard.
+    /// Takes what was told. What is told while the connection is lost isn't heard, and that it is lost is told next.
     pub(super) fn poll(&self, cx: &mut Context<'_>, to: &mut Vec<Pulled>) -> Result<(), Fault> {
         let mut open = lock(&self.open);
         while let Some((inbox, _)) = &*open {
@@ -57,6 +57,7 @@ impl Bell {
                     let told: Option<Advisory> = serde_json::from_slice(&told.payload).ok();
                     to.extend(told.map(|told| Pulled::Exhausted(Position::new(0, u128::from(told.stream_seq)))));
                 }
+                Poll::Ready(Err(_)) if !to.is_empty() => break,
                 Poll::Ready(Err(_)) => {
                     *open = None;
                     return Err(Fault::unreachable("the connection that tells what is given up is lost"));

@@ -61,6 +61,8 @@ struct State {
     spare: Option<Listening>,
     /// What came and wasn't taken, with the time at which it did.
     came: VecDeque<(Stored, Ticket, Instant)>,
+    /// What went wrong while something was to be told first.
+    failed: Option<Fault>,
     /// What the server said of itself that knows what was settled.
     told: Option<Facts>,
     /// Which durable it is, unless it is known to be gone.

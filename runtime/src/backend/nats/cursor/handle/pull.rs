@@ -201,7 +201,17 @@ impl NatsDurable {
             if let Some(bell) = &self.bell {
                 bell.poll(cx, &mut pulled)?;
             }
-            let answer = self.poll_asked(state, cx)?;
+            if let Some(failed) = state.failed.take_if(|_| pulled.is_empty()) {
+                return Poll::Ready(Err(failed.into()));
+            }
+            let answer = match self.poll_asked(state, cx) {
+                // What was heard before would be lost.
+                Poll::Ready(Err(failed)) if !pulled.is_empty() => {
+                    state.failed = Some(failed);
+                    return Poll::Ready(Ok(Step::Done(pulled)));
+                }
+                answer => answer?,
+            };
             if !state.in_doubt.is_empty() {
                 return Poll::Ready(Ok(if pulled.is_empty() { Step::InDoubt } else { Step::Done(pulled) }));
             }
