@@ -84,6 +84,8 @@ struct Asked {
     /// When something must have been heard of it.
     heard_by: Instant,
     beats: bool,
+    /// Whether something went wrong since, so that it may be with a server that is gone. What still comes of it is taken.
+    is_stale: bool,
 }
 
 impl State {
@@ -94,7 +96,22 @@ impl State {
 
     /// Whether the durable's end would be told.
     fn is_asked(&self) -> bool {
-        self.asked.iter().any(|one| one.replies.waits())
+        self.asked.iter().any(|one| !one.is_stale && one.replies.waits())
+    }
+
+    /// The connection broke under what was asked for, or the server is out of reach.
+    fn lost(&mut self) {
+        self.interrupt();
+        self.asked.clear();
+    }
+
+    /// Something went wrong: nothing that was asked for counts any longer, and the next pull looks what is there.
+    fn interrupt(&mut self) {
+        self.asked.iter_mut().for_each(|one| one.is_stale = true);
+        self.told = None;
+        if let Some(same) = &mut self.same {
+            same.doubt();
+        }
     }
 
     /// The durable is gone, and what it handed out with it.
@@ -157,13 +174,16 @@ impl BoundDurable for NatsDurable {
         let mut pull = Pull { max, until, at_once: wait.is_zero(), asked: false };
         let mut nobody = None;
         let _pulling = self.pulling.lock().await;
+        // Who doesn't wait and has asked before may come back after something that went wrong elsewhere.
+        if pull.at_once && lock(&self.state).is_asked() {
+            lock(&self.state).interrupt();
+        }
         if let Some(bell) = &self.bell {
             self.host.within(Outcome::NotApplied, async { Ok(bell.listen().await?) }).await?;
         }
         // Another server, or one that was killed, may have forgotten what was settled, and wait for it.
-        match timeout_at(until.max(now + REPEAT), self.remind()).await {
-            Ok(Err(failed)) if failed.kind != ErrorKind::Absent => return Err(failed),
-            _ => {}
+        if let Ok(Err(failed)) = timeout_at(until.max(now + REPEAT), self.remind()).await {
+            return Err(failed);
         }
         loop {
             let mut closing = pin!(self.host.closing());
@@ -209,8 +229,12 @@ impl BoundDurable for NatsDurable {
                     tokio::time::sleep(REPEAT).await;
                     // The durable's server may have been killed, which needn't be the one that this is connected to. One that
                     // doesn't answer yet is told by the next pull.
-                    lock(&self.state).told = None;
-                    let _ = self.remind().await;
+                    lock(&self.state).interrupt();
+                    if let Err(gone) = self.remind().await
+                        && gone.kind == ErrorKind::Absent
+                    {
+                        return Err(gone);
+                    }
                     pull.asked = false;
                 }
             }
@@ -221,10 +245,18 @@ impl BoundDurable for NatsDurable {
         if settlements.is_empty() {
             return Vec::new();
         }
-        if let Err(failed) = self.is_same().await {
-            return settlements.iter().map(|_| Err(same::again(&failed))).collect();
+        let answers = match self.is_same().await {
+            Ok(()) => self.tell_all(&settlements).await,
+            Err(failed) => settlements.iter().map(|_| Err(same::again(&failed))).collect(),
+        };
+        let interrupts = |answer: &Result<(), BackendError>| {
+            let kind = answer.as_ref().err().map(|failed| failed.kind);
+            matches!(kind, Some(ErrorKind::Absent | ErrorKind::Timeout | ErrorKind::Unavailable))
+        };
+        if answers.iter().any(interrupts) {
+            lock(&self.state).interrupt();
         }
-        self.tell_all(&settlements).await
+        answers
     }
 
     async fn release(&self) {

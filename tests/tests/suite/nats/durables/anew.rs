@@ -210,3 +210,52 @@ async fn a_worker_hands_nothing_of_the_old_for_the_new() {
         }
     }
 }
+
+/// What the worker asked for was at a server that was killed, and its connection is to another, so nobody tells it that it is
+/// gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_request_is_lost_settles_nothing_of_another() {
+    for kind in NatsKind::ALL {
+        let mut cluster = NatsCluster::start(kind, NatsOptions::default()).await;
+        let settings = || DurableSettings::new().in_flight(8).ack_wait(60 * SECOND);
+        let (jobs, _) = jobs(&broker(cluster.url()), settings()).await;
+        append(&jobs, 0..1).await;
+        let leader = cluster.leader_of(STREAM).await;
+        let near = || broker(cluster.nodes()[(leader + 1) % 3].url());
+        let (crew, admin) = (near(), near());
+        let worker = Held::start(&Job::stream(&crew).unwrap().durable(&owner()).unwrap(), 64);
+        worker.begun(1).await;
+        let begun = Instant::now();
+        cluster.kill(leader);
+        cluster.restart(leader).await;
+        let durable = Job::stream(&admin).unwrap().durable(&owner()).unwrap();
+        eventually("it is deleted", || durable.delete()).await;
+        eventually("it is made anew", || async {
+            match durable.ensure(settings()).await {
+                Err(failed) if failed.kind() != ErrorKind::Conflict => Err(failed),
+                _ => Ok(()),
+            }
+        })
+        .await;
+        // Somebody gets the new one's record, unless the worker was told by then and does.
+        let client = super::super::other(&cluster.nodes()[(leader + 1) % 3]).await;
+        let next = format!("$JS.API.CONSUMER.MSG.NEXT.{STREAM}.m_crew");
+        eventually("it is handed out", || async {
+            let asking = client.request(next.clone(), r#"{"batch": 1, "no_wait": true}"#.into());
+            let _ = tokio::time::timeout(SECOND / 4, asking).await;
+            match durable.info().await {
+                Ok(info) if info.waiting == 0 => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        tokio::time::sleep_until((begun + 3 * SECOND).into()).await;
+        worker.gate.add_permits(1_000);
+        eventually("it is told", || async { if worker.journal.has("gap") { Ok(()) } else { Err("not yet") } }).await;
+        tokio::time::sleep(2 * SECOND).await;
+        let has_it = worker.under_way.lock().unwrap().len() > 1;
+        let told = worker.journal.told.lock().unwrap().clone();
+        assert_eq!(straight_info(&admin).await, (0, u64::from(!has_it)), "{kind:?}: {told:?}");
+        worker.end().await;
+    }
+}

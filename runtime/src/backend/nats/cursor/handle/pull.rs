@@ -12,6 +12,7 @@ use super::super::super::log;
 use super::super::super::pipeline::Listening;
 use super::super::super::wire::Message;
 use super::place::{Place, place};
+use super::same::Same;
 use super::{Asked, NatsDurable, State, gone};
 use crate::broker::lock;
 use crate::capability::{BackendError, Pulled, Stored, Ticket};
@@ -19,7 +20,7 @@ use crate::error::{ErrorKind, Outcome};
 use crate::stream::Position;
 
 /// How often the server tells that a request still waits; one that ends soon does without.
-const HEARTBEAT: Duration = Duration::from_secs(2);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 /// A request that isn't to wait is given up by the server after so long.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
@@ -72,7 +73,7 @@ impl NatsDurable {
         };
         replies.send(&self.next, body.to_string().as_bytes())?;
         let heard_by = Instant::now() + if beats { HEARTBEAT * 3 } else { expires + self.host.limits().timeout };
-        Ok(Asked { replies, left: batch, heard_by, beats })
+        Ok(Asked { replies, left: batch, heard_by, beats, is_stale: false })
     }
 
     /// Takes in what requests were answered with, in the order in which it was handed out: the server answers several in
@@ -130,30 +131,47 @@ impl NatsDurable {
         let mut answer = Poll::Pending;
         while let Some(one) = state.asked.get_mut(index) {
             let Poll::Ready(reply) = pin!(one.replies.next()).poll(cx) else {
+                if one.heard_by <= now && one.is_stale {
+                    state.asked.remove(index);
+                    continue;
+                }
                 if one.heard_by <= now {
-                    state.asked.clear();
+                    state.lost();
                     let text = "JetStream gave no sign of life; is there a leader for the durable?";
                     return Poll::Ready(Err(Fault::unreachable(text)));
                 }
                 index += 1;
                 continue;
             };
-            let message = reply.inspect_err(|_| state.asked.clear());
-            let message = match message {
+            let message = match reply {
                 Ok(message) => message,
-                Err(fault) => return Poll::Ready(Err(Fault { outcome: Outcome::NotApplied, ..fault })),
+                Err(_) if one.is_stale => {
+                    state.asked.remove(index);
+                    continue;
+                }
+                Err(fault) => {
+                    state.lost();
+                    return Poll::Ready(Err(Fault { outcome: Outcome::NotApplied, ..fault }));
+                }
             };
             let one = &mut state.asked[index];
             if one.beats {
                 one.heard_by = now + HEARTBEAT * 3;
             }
             match message.status() {
-                Some((100, _)) => continue,
+                Some((100, _)) => {
+                    let same = state.same.as_mut().filter(|_| !one.is_stale);
+                    same.into_iter().for_each(Same::beats);
+                    continue;
+                }
                 // It may be about one that was answered here before.
                 Some(_) if !one.replies.is_of_last(&message) => continue,
                 Some((status, words)) => {
+                    let is_stale = one.is_stale;
                     state.end(index);
                     match over(status, words) {
+                        // It was no answer to what is asked now.
+                        Ok(_) if is_stale => {}
                         Ok(Answer::Some) => answer = Poll::Ready(Ok(Answer::Some)),
                         is_over => return Poll::Ready(is_over),
                     }
@@ -227,23 +245,23 @@ impl NatsDurable {
             }
             match answer {
                 Poll::Ready(Answer::Nobody) => return Poll::Ready(Ok(Step::Nobody)),
-                Poll::Ready(Answer::Some) if pull.at_once => return Poll::Ready(Ok(Step::Done(pulled))),
+                Poll::Ready(Answer::Some) if pull.at_once && pull.asked => return Poll::Ready(Ok(Step::Done(pulled))),
                 Poll::Ready(Answer::Some) => continue,
                 Poll::Pending => {}
             }
             let now = Instant::now();
             let left = pull.until.saturating_duration_since(now);
-            let coming: usize = state.asked.iter().map(|one| one.left).sum();
+            let coming: usize = state.asked.iter().filter(|one| !one.is_stale).map(|one| one.left).sum();
             if coming < pull.max.div_ceil(2) && (!left.is_zero() || pull.at_once && !pull.asked) {
                 let asked = self.ask(state.spare.take(), pull.max - coming, left)?;
-                if let Some(same) = state.same.as_mut().filter(|_| state.asked.is_empty()) {
+                if let Some(same) = state.same.as_mut().filter(|_| state.asked.iter().all(|one| one.is_stale)) {
                     same.pause();
                 }
                 state.asked.push(asked);
                 pull.asked = true;
                 continue;
             }
-            let is_answering = pull.at_once && pull.asked && !state.asked.is_empty();
+            let is_answering = pull.at_once && pull.asked && coming > 0;
             if left.is_zero() && !is_answering {
                 return Poll::Ready(Ok(Step::Done(pulled)));
             }

@@ -124,9 +124,8 @@ impl NatsDurable {
         if lock(&self.state).told.as_ref().is_some_and(|told| told.server_id == facts.server_id) {
             return Ok(());
         }
-        let info = self.asked::<Info>(&self.info).await?;
-        let is_same = lock(&self.state).same.as_ref().is_some_and(|same| same.is_of(&info));
-        if is_same && let Some((floor, delivered)) = info.unsettled() {
+        let info = self.look_up().await?;
+        if let Some((floor, delivered)) = info.unsettled() {
             for address in self.settled.between(floor, delivered) {
                 // Nothing at all is an acknowledgement.
                 self.pipeline.post(address.as_bytes());
