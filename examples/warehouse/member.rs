@@ -32,7 +32,8 @@ where
     let counted: KeyedStream<QuakesCounted, B> = QuakesCounted::stream(&broker)?;
     let group = incoming.commit_group(GROUP)?;
     let member = group.join(MemberSettings::new().hand_over(Duration::from_secs(2))).await?;
-    for page in 1.. {
+    let mut pages = 0;
+    loop {
         let read = member.read(PAGE, WAIT).await?;
         if read.is_empty() {
             if group.lag().await?.iter().all(|lag| lag.records == 0) {
@@ -40,6 +41,7 @@ where
             }
             continue;
         }
+        pages += 1;
         let positions: Vec<_> = read.iter().map(tidings::Delivery::position).collect();
         let mut accounts = Accounts::new();
         for delivery in read {
@@ -47,7 +49,7 @@ where
             accounts.entry(quake.network).or_default().add(quake.hundredths);
         }
         tokio::time::sleep(WORK).await;
-        if killed_after == Some(page) {
+        if killed_after == Some(pages) {
             // Read and counted, and neither recorded: from here on nothing happens any more.
             there();
             return pending().await;

@@ -28,7 +28,9 @@ async fn members_that_are_killed_lose_nothing_and_repeat_nothing_that_was_commit
 /// The example's members are processes, and one of them gets SIGKILL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_warehouse_counts_every_event_once() {
-    let server = Kafka::shared(KafkaKind::Kafka44).await;
+    // As a server has it by itself: a first group waits for more members.
+    let options = KafkaOptions::default().config("group.initial.rebalance.delay.ms=3000");
+    let server = Kafka::start(KafkaKind::Kafka44, options).await;
     // target/{profile}/deps/{this test}
     let this = std::env::current_exe().expect("a test knows its own path");
     let profile = this.parent().and_then(|deps| deps.parent()).expect("a test lies in target/{profile}/deps");
