@@ -6,8 +6,6 @@ mod kafka;
 mod memory;
 #[cfg(feature = "nats")]
 mod nats;
-#[cfg(any(feature = "nats", feature = "redis"))]
-mod pace;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(any(feature = "nats", feature = "redis"))]

@@ -8,10 +8,10 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
-use super::super::super::pace::Pace;
 use super::super::fault::Fault;
 use super::super::link::Facts;
 use super::super::wire;
+use super::pace::Pace;
 use super::request::{Requests, SHARED_SID};
 use crate::broker::lock;
 

@@ -3,6 +3,7 @@
 //! by itself is confirmed by its reply, and asks when that is late.
 
 mod batch;
+mod pace;
 mod request;
 mod session;
 

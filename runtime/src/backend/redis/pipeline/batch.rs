@@ -8,13 +8,16 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
-use super::super::super::pace::Pace;
 use super::super::fault::Fault;
 use super::{Answer, Command, Confirm};
 use crate::broker::lock;
 
 /// At most so many commands go out as one write.
 const MOST_COMMANDS: usize = 512;
+/// A batch of fewer waits for those who are about to append to it, whatever the server has to do.
+const LEAST: usize = 2;
+/// A batch that is such a part of what the server has to do still is worth a write of its own.
+const PART: usize = 4;
 /// A batch of so many bytes takes no more.
 const MOST_BYTES: usize = 256 << 10;
 /// As many written buffers are kept for later batches.
@@ -26,7 +29,10 @@ type Reply<R> = Result<R, Fault>;
 /// The commands that wait, oldest batch first, and the task that takes them.
 pub(super) struct Queue<R> {
     waiting: VecDeque<Pending<R>>,
-    pace: Pace,
+    /// How many commands were sent and have no reply.
+    pub(super) unanswered: usize,
+    /// Whether the connection can't take another batch now. Its task goes on by itself when it can.
+    pub(super) busy: bool,
     /// The task's, while it has nothing to do.
     pub(super) idle: Option<Waker>,
     pub(super) running: bool,
@@ -88,7 +94,8 @@ impl<R> Default for Queue<R> {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
-            pace: Pace::default(),
+            unanswered: 0,
+            busy: false,
             idle: None,
             running: false,
             closed: false,
@@ -101,7 +108,7 @@ impl<R> Default for Queue<R> {
 impl<R: Answer> Queue<R> {
     /// Appends one command, and returns its batch and its place there.
     pub(super) fn push(&mut self, command: &impl Command) -> (Arc<Batch<R>>, usize) {
-        if self.waiting.back().is_none_or(|pending| self.is_full(pending)) {
+        if self.waiting.back().is_none_or(Pending::is_full) {
             let state = State::Waiting { wakers: Vec::new(), abandoned: 0 };
             let batch = Arc::new(Batch { state: Mutex::new(state), abandoned: self.abandoned.clone() });
             let fault = Fault::unreachable("the connection's task ended");
@@ -109,7 +116,6 @@ impl<R: Answer> Queue<R> {
             let bytes = self.spares.pop().unwrap_or_default();
             self.waiting.push_back(Pending { bytes, replies, sealed: false, arrived: Instant::now() });
         }
-        self.pace.pushed();
         let pending = self.waiting.back_mut().expect("a batch with room was just pushed");
         command.write(&mut pending.bytes);
         (pending.replies.batch.clone(), pending.replies.expect(command.word()))
@@ -123,33 +129,25 @@ impl<R: Answer> Queue<R> {
         self.waiting.front()
     }
 
-    /// Says whether a batch takes no more.
-    fn is_full(&self, pending: &Pending<R>) -> bool {
-        let commands = pending.replies.expected;
-        commands >= MOST_COMMANDS || pending.bytes.len() >= MOST_BYTES || pending.sealed || self.pace.is_full(commands)
+    /// Says whether the oldest batch is worth a write: the less the server has to do still, the sooner, so that neither side
+    /// stands still until the other has finished.
+    pub(super) fn is_due(&self) -> bool {
+        let part = LEAST.max(self.unanswered.div_ceil(PART));
+        self.waiting.len() > 1 || self.front().is_some_and(|front| front.replies.expected >= part || front.is_full())
     }
 
-    /// Says whether the oldest batch may still grow.
-    pub(super) fn may_grow(&self) -> bool {
-        self.waiting.len() == 1 && self.waiting.front().is_some_and(|pending| !self.is_full(pending))
-    }
-
-    /// Takes the oldest batch, while so many commands have no reply.
-    pub(super) fn pop(&mut self, unanswered: usize) -> Option<Pending<R>> {
-        let pending = self.waiting.pop_front()?;
-        self.pace.popped(pending.replies.expected, unanswered);
-        Some(pending)
+    /// Takes the oldest batch.
+    pub(super) fn pop(&mut self) -> Option<Pending<R>> {
+        self.waiting.pop_front()
     }
 
     /// Puts a batch of which nothing was sent back in its place.
     pub(super) fn put_back(&mut self, bytes: Vec<u8>, replies: Replies<R>, arrived: Instant) {
         let sealed = replies.confirm.is_some();
-        self.pace.put_back(replies.expected);
         self.waiting.push_front(Pending { bytes, replies, sealed, arrived });
     }
 
     pub(super) fn drain(&mut self) -> VecDeque<Pending<R>> {
-        self.pace.drained();
         std::mem::take(&mut self.waiting)
     }
 
@@ -162,6 +160,11 @@ impl<R: Answer> Queue<R> {
 }
 
 impl<R> Pending<R> {
+    /// Says whether this takes no more.
+    fn is_full(&self) -> bool {
+        self.sealed || self.replies.expected >= MOST_COMMANDS || self.bytes.len() >= MOST_BYTES
+    }
+
     /// Appends what confirms the batch, once.
     pub(super) fn seal(&mut self, confirm: &Arc<Confirm<R>>) {
         if !std::mem::replace(&mut self.sealed, true) {
@@ -280,5 +283,56 @@ fn wait(wakers: &mut Vec<Option<Waker>>, place: usize, cx: &Context<'_>) {
     match &mut wakers[place] {
         Some(waker) => waker.clone_from(cx.waker()),
         none => *none = Some(cx.waker().clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Ask;
+
+    impl Command for Ask {
+        fn word(&self) -> &'static str {
+            "ASK"
+        }
+
+        fn write(&self, out: &mut Vec<u8>) {
+            out.push(b'?');
+        }
+    }
+
+    /// Pushes until something is due, and returns how many that took.
+    fn due_after(queue: &mut Queue<u64>) -> usize {
+        (1..=2 * MOST_COMMANDS)
+            .find(|_| {
+                queue.push(&Ask);
+                queue.is_due()
+            })
+            .expect("a full batch is due at the latest")
+    }
+
+    #[test]
+    fn a_batch_is_due_by_what_the_server_has_to_do() {
+        for (unanswered, due) in [(0, 2), (1, 2), (8, 2), (9, 3), (16, 4), (400, 100), (4_096, MOST_COMMANDS)] {
+            let mut queue = Queue { unanswered, ..Queue::default() };
+            assert_eq!(due_after(&mut queue), due, "{unanswered}");
+        }
+    }
+
+    #[test]
+    fn what_cant_go_out_yet_grows_to_a_full_batch_and_then_another() {
+        let mut queue = Queue::<u64>::default();
+        let (first, _) = queue.push(&Ask);
+        for place in 1..MOST_COMMANDS {
+            let (batch, at) = queue.push(&Ask);
+            assert!(Arc::ptr_eq(&batch, &first));
+            assert_eq!(at, place);
+        }
+        let (second, at) = queue.push(&Ask);
+        assert!(!Arc::ptr_eq(&second, &first));
+        assert_eq!(at, 0);
+        assert_eq!(queue.pop().map(|pending| pending.replies.expected), Some(MOST_COMMANDS));
+        assert!(!queue.is_due());
     }
 }

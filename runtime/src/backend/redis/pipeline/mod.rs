@@ -4,6 +4,7 @@ mod batch;
 mod session;
 
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 
 use bytes::BytesMut;
 
@@ -16,7 +17,7 @@ use crate::capability::{Host, Outgoing};
 use crate::error::{ErrorKind, Outcome};
 
 use batch::{Caller, Queue};
-use session::Task;
+use session::{Line, Task};
 
 /// What the commands of one pipeline are answered with.
 pub(super) trait Answer: Clone + Send + 'static {
@@ -86,12 +87,17 @@ struct Shared<R: Answer> {
     name: &'static str,
     confirm: Option<Arc<Confirm<R>>>,
     queue: Mutex<Queue<R>>,
+    /// The connection, while there is one. Whoever locks the queue as well locks this before.
+    line: Mutex<Option<Line<R>>>,
 }
 
 impl<R: Answer> Pipeline<R> {
     pub(super) fn new(host: Host, settings: Arc<Settings>, endpoint: Endpoint, name: &'static str) -> Self {
         let queue = Mutex::default();
-        Self { host, shared: Arc::new(Shared { settings, endpoint, name, confirm: None, queue }) }
+        Self {
+            host,
+            shared: Arc::new(Shared { settings, endpoint, name, confirm: None, queue, line: Mutex::default() }),
+        }
     }
 
     /// Has each batch confirmed.
@@ -164,15 +170,16 @@ impl<R: Answer> Pipeline<R> {
             return Err(Fault::new(ErrorKind::Overloaded, Outcome::NotApplied, text));
         }
         let appended = append(&mut queue);
-        let idle = queue.idle.take();
+        let idle = if queue.busy { None } else { queue.idle.take() };
+        let is_due = !queue.busy && queue.is_due();
         let start = !std::mem::replace(&mut queue.running, true);
         drop(queue);
         if start {
             let task = Task::new(self.host.clone(), self.shared.clone());
             self.host.spawn(self.shared.name, task.run());
         }
-        if let Some(idle) = idle {
-            idle.wake();
+        if idle.is_some() || is_due {
+            self.shared.write(idle);
         }
         Ok(appended)
     }
@@ -184,6 +191,26 @@ impl<R: Answer> Pipeline<R> {
         let idle = queue.idle.take();
         drop(queue);
         if let Some(idle) = idle {
+            idle.wake();
+        }
+    }
+}
+
+impl<R: Answer> Shared<R> {
+    /// Writes what shouldn't wait any longer from within a caller, who needn't wait for the connection's task to have its
+    /// turn then. The rest is that task's, which is woken for it by the waker it left.
+    fn write(&self, idle: Option<Waker>) {
+        let is_done = match self.line.try_lock() {
+            Ok(mut line) => line.as_mut().is_some_and(|line| line.write_for_caller(self)),
+            // The task is at it.
+            Err(_) => false,
+        };
+        let Some(idle) = idle else { return };
+        let mut queue = lock(&self.queue);
+        if is_done && !queue.closed && (queue.busy || queue.front().is_none()) {
+            queue.idle = Some(idle);
+        } else {
+            drop(queue);
             idle.wake();
         }
     }

@@ -3,20 +3,20 @@
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use super::super::fault::Fault;
 use super::super::link::Link;
-use super::batch::{Pending, Replies};
+use super::batch::{Pending, Queue, Replies};
 use super::{Answer, Shared};
 use crate::broker::lock;
 use crate::capability::Host;
 use crate::error::{ErrorKind, Outcome};
 
 /// So many batches may be without replies at once.
-const MOST_IN_FLIGHT: usize = 4;
+const MOST_IN_FLIGHT: usize = 8;
 
 pub(super) struct Task<R: Answer> {
     host: Host,
@@ -42,26 +42,26 @@ impl<R: Answer> Task<R> {
     pub(super) async fn run(self) {
         while self.wait_for_work().await {
             let Some(link) = self.connect().await else { continue };
-            let mut session = Session {
-                shared: &self.shared,
-                timeout: self.host.limits().timeout,
-                link,
-                writing: None,
-                flights: VecDeque::new(),
-                timer: None,
-                yielded: false,
-                last: 0,
-                sent: false,
-                unfit: false,
-            };
+            *lock(&self.shared.line) = Some(Line::new(link));
+            let mut session =
+                Session { shared: &self.shared, timeout: self.host.limits().timeout, timer: None, yielded: false };
             let end = std::future::poll_fn(|cx| session.poll(cx)).await;
-            session.end(&end);
+            let Some(ended) = self.hang_up() else { return };
+            let sent = ended.sent;
+            session.end(ended, &end);
             // A connection that breaks before it was of use has failed what waits, as one that couldn't be made has:
             // otherwise a server that closes what it accepts would be asked again and again.
-            if let (false, End::Broken(fault)) = (session.sent, &end) {
+            if let (false, End::Broken(fault)) = (sent, &end) {
                 self.fail(fault, |_| true);
             }
         }
+    }
+
+    /// Takes the connection out of use.
+    fn hang_up(&self) -> Option<Line<R>> {
+        let line = lock(&self.shared.line).take();
+        lock(&self.shared.queue).busy = false;
+        line
     }
 
     /// Waits for a batch; says no when the pipeline is closed.
@@ -117,7 +117,7 @@ impl<R: Answer> Task<R> {
         let mut failed = Vec::new();
         let mut queue = lock(&self.shared.queue);
         while queue.front().is_some_and(&is_due) {
-            failed.extend(queue.pop(0));
+            failed.extend(queue.pop());
         }
         drop(queue);
         for mut pending in failed {
@@ -128,6 +128,7 @@ impl<R: Answer> Task<R> {
 
 impl<R: Answer> Drop for Task<R> {
     fn drop(&mut self) {
+        drop(self.hang_up());
         let mut queue = lock(&self.shared.queue);
         queue.running = false;
         let waiting = queue.drain();
@@ -141,22 +142,30 @@ impl<R: Answer> Drop for Task<R> {
     }
 }
 
-/// One connection in use.
+/// The task's side of a connection in use.
 struct Session<'a, R: Answer> {
     shared: &'a Shared<R>,
     timeout: std::time::Duration,
+    /// Set for a flight's deadline. Later ones are later, so it is set again only when it rings.
+    timer: Option<Pin<Box<Sleep>>>,
+    yielded: bool,
+}
+
+/// A connection in use, which its task reads from, and callers write to as well.
+pub(super) struct Line<R> {
     link: Link,
     /// The last flight's bytes, and how many of them were written.
     writing: Option<(Vec<u8>, usize)>,
     flights: VecDeque<Flight<R>>,
-    /// Set for a flight's deadline. Later ones are later, so it is set again only when it rings.
-    timer: Option<Pin<Box<Sleep>>>,
-    yielded: bool,
     /// How many commands the last batch had.
     last: usize,
     /// Whether a byte was written.
     sent: bool,
     unfit: bool,
+    /// Whether the task's timer will ring.
+    armed: bool,
+    /// What a caller met.
+    fault: Option<Fault>,
 }
 
 /// A batch that is sent, or is being sent.
@@ -167,59 +176,140 @@ struct Flight<R> {
 
 impl<R: Answer> Session<'_, R> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        loop {
-            if let Err(fault) = self.read(cx) {
-                return Poll::Ready(End::Broken(fault));
-            }
-            if self.unfit && self.flights.is_empty() {
-                return Poll::Ready(End::Unfit);
-            }
-            if let Err(fault) = self.write(cx) {
-                return Poll::Ready(End::Broken(fault));
-            }
-            if self.writing.is_none() && self.flights.len() < MOST_IN_FLIGHT && !self.unfit {
-                match self.take(cx) {
-                    Poll::Ready(Some(pending)) => {
-                        self.launch(pending);
-                        continue;
-                    }
-                    Poll::Ready(None) => return Poll::Ready(End::Closed),
-                    Poll::Pending => {}
-                }
-            } else {
-                let mut queue = lock(&self.shared.queue);
-                if queue.closed {
-                    return Poll::Ready(End::Closed);
-                }
-                queue.idle = Some(cx.waker().clone());
-            }
-            return if self.is_late(cx) { Poll::Ready(End::TimedOut) } else { Poll::Pending };
+        let mut line = lock(&self.shared.line);
+        let Some(line) = &mut *line else { return Poll::Ready(End::Closed) };
+        let read = line.read(self.shared, cx);
+        if let Some(fault) = line.fault.take().or(read.err()) {
+            return Poll::Ready(End::Broken(fault));
         }
-    }
-
-    /// Takes the next batch, once those who are about to append to it have had their turn. A caller who is alone, as
-    /// the last one was, has nobody to wait for.
-    fn take(&mut self, cx: &mut Context<'_>) -> Poll<Option<Pending<R>>> {
+        if line.unfit && line.flights.is_empty() {
+            return Poll::Ready(End::Unfit);
+        }
+        if let Err(fault) = line.write(self.shared, cx, std::mem::take(&mut self.yielded)) {
+            return Poll::Ready(End::Broken(fault));
+        }
         let mut queue = lock(&self.shared.queue);
         if queue.closed {
-            return Poll::Ready(None);
+            return Poll::Ready(End::Closed);
         }
-        if queue.front().is_none() {
-            queue.idle = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        let lone = self.last <= 1 && self.flights.is_empty();
-        if !lone && queue.may_grow() && !std::mem::replace(&mut self.yielded, true) {
-            drop(queue);
+        if !queue.busy && queue.front().is_some() {
+            // Those who are about to append to it have their turn first.
+            self.yielded = true;
             cx.waker().wake_by_ref();
-            return Poll::Pending;
+        } else {
+            queue.idle = Some(cx.waker().clone());
         }
-        self.yielded = false;
-        Poll::Ready(queue.pop(self.flights.iter().map(|flight| flight.replies.expected).sum()))
+        drop(queue);
+        if self.is_late(line, cx) { Poll::Ready(End::TimedOut) } else { Poll::Pending }
     }
 
-    fn launch(&mut self, mut pending: Pending<R>) {
-        if let Some(confirm) = &self.shared.confirm {
+    /// Says whether the first batch's time has passed.
+    fn is_late(&mut self, line: &mut Line<R>, cx: &mut Context<'_>) -> bool {
+        while let Some(flight) = line.flights.front() {
+            let deadline = flight.arrived + self.timeout;
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+            if timer.as_mut().poll(cx).is_pending() {
+                line.armed = true;
+                return false;
+            }
+            if deadline <= Instant::now() {
+                return true;
+            }
+            timer.as_mut().reset(deadline);
+        }
+        line.armed = self.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_pending());
+        false
+    }
+
+    /// Fails what is in flight; what wasn't sent waits for another connection.
+    fn end(&self, mut line: Line<R>, end: &End) {
+        let now = Instant::now();
+        if let Some((bytes, 0)) = line.writing.take()
+            && let Some(Flight { mut replies, arrived }) = line.flights.pop_back()
+        {
+            let unsent = match end {
+                End::Closed => Some(Fault::closed(Outcome::NotApplied)),
+                End::TimedOut if arrived + self.timeout <= now => Some(Fault::timeout(Outcome::NotApplied)),
+                _ => None,
+            };
+            match unsent {
+                Some(fault) => replies.fail(fault),
+                None => lock(&self.shared.queue).put_back(bytes, replies, arrived),
+            }
+        }
+        for flight in &mut line.flights {
+            flight.replies.fail(match end {
+                End::Closed => Fault::closed(Outcome::Unknown),
+                End::Broken(fault) => fault.sent(),
+                End::TimedOut if flight.arrived + self.timeout <= now => Fault::timeout(Outcome::Unknown),
+                End::TimedOut | End::Unfit => {
+                    let text = "the connection was given up, since it didn't answer an earlier command in time";
+                    Fault::new(ErrorKind::Unavailable, Outcome::Unknown, text)
+                }
+            });
+        }
+    }
+}
+
+impl<R: Answer> Line<R> {
+    fn new(link: Link) -> Self {
+        Self {
+            link,
+            writing: None,
+            flights: VecDeque::new(),
+            last: 0,
+            sent: false,
+            unfit: false,
+            armed: false,
+            fault: None,
+        }
+    }
+
+    /// Writes what shouldn't wait, and says whether nothing is left for the task, which is who waits for the connection.
+    pub(super) fn write_for_caller(&mut self, shared: &Shared<R>) -> bool {
+        if self.fault.is_some() {
+            return false;
+        }
+        self.fault = self.write(shared, &mut Context::from_waker(Waker::noop()), false).err();
+        self.fault.is_none() && self.writing.is_none() && self.armed
+    }
+
+    /// Writes batches that are due, while it can, and then one that isn't if those who are about to append to it have had
+    /// their turn.
+    fn write(&mut self, shared: &Shared<R>, cx: &mut Context<'_>, mut waited: bool) -> Result<(), Fault> {
+        loop {
+            let mut written = None;
+            if let Some((bytes, from)) = &mut self.writing {
+                let wrote = self.link.poll_write(cx, bytes, from);
+                self.sent |= *from > 0;
+                if wrote?.is_ready() {
+                    written = self.writing.take();
+                }
+            }
+            let mut queue = lock(&shared.queue);
+            if let Some((bytes, _)) = written {
+                queue.recycle(bytes);
+            }
+            self.tell(&mut queue);
+            // A caller who is alone, as the last one was, has nobody to wait for.
+            let lone = self.last <= 1 && self.flights.is_empty();
+            if queue.closed || queue.busy || !(queue.is_due() || lone || std::mem::take(&mut waited)) {
+                return Ok(());
+            }
+            let Some(pending) = queue.pop() else { return Ok(()) };
+            drop(queue);
+            self.launch(shared, pending);
+        }
+    }
+
+    /// Tells those who append what the connection has to do.
+    fn tell(&self, queue: &mut Queue<R>) {
+        queue.unanswered = self.flights.iter().map(|flight| flight.replies.expected).sum();
+        queue.busy = self.writing.is_some() || self.flights.len() >= MOST_IN_FLIGHT || self.unfit;
+    }
+
+    fn launch(&mut self, shared: &Shared<R>, mut pending: Pending<R>) {
+        if let Some(confirm) = &shared.confirm {
             pending.seal(confirm);
         }
         let Pending { bytes, mut replies, arrived, .. } = pending;
@@ -229,20 +319,8 @@ impl<R: Answer> Session<'_, R> {
         self.flights.push_back(Flight { replies, arrived });
     }
 
-    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
-        if let Some((bytes, from)) = &mut self.writing {
-            let written = self.link.poll_write(cx, bytes, from);
-            self.sent |= *from > 0;
-            if written?.is_ready()
-                && let Some((bytes, _)) = self.writing.take()
-            {
-                lock(&self.shared.queue).recycle(bytes);
-            }
-        }
-        Ok(())
-    }
-
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+    fn read(&mut self, shared: &Shared<R>, cx: &mut Context<'_>) -> Result<(), Fault> {
+        let flights = self.flights.len();
         loop {
             let filled = self.link.poll_fill(cx);
             loop {
@@ -259,54 +337,12 @@ impl<R: Answer> Session<'_, R> {
                 }
             }
             if filled?.is_pending() {
-                return Ok(());
+                break;
             }
         }
-    }
-
-    /// Says whether the first batch's time has passed.
-    fn is_late(&mut self, cx: &mut Context<'_>) -> bool {
-        while let Some(flight) = self.flights.front() {
-            let deadline = flight.arrived + self.timeout;
-            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-            if timer.as_mut().poll(cx).is_pending() {
-                return false;
-            }
-            if deadline <= Instant::now() {
-                return true;
-            }
-            timer.as_mut().reset(deadline);
+        if self.flights.len() < flights {
+            self.tell(&mut lock(&shared.queue));
         }
-        false
-    }
-
-    /// Fails what is in flight; what wasn't sent waits for another connection.
-    fn end(&mut self, end: &End) {
-        let now = Instant::now();
-        if let Some((bytes, 0)) = self.writing.take()
-            && let Some(Flight { mut replies, arrived }) = self.flights.pop_back()
-        {
-            let unsent = match end {
-                End::Closed => Some(Fault::closed(Outcome::NotApplied)),
-                End::TimedOut if arrived + self.timeout <= now => Some(Fault::timeout(Outcome::NotApplied)),
-                _ => None,
-            };
-            match unsent {
-                Some(fault) => replies.fail(fault),
-                None => lock(&self.shared.queue).put_back(bytes, replies, arrived),
-            }
-        }
-        for flight in &mut self.flights {
-            flight.replies.fail(match end {
-                End::Closed => Fault::closed(Outcome::Unknown),
-                End::Broken(fault) => fault.sent(),
-                End::TimedOut if flight.arrived + self.timeout <= now => Fault::timeout(Outcome::Unknown),
-                End::TimedOut | End::Unfit => {
-                    let text = "the connection was given up, since it didn't answer an earlier command in time";
-                    Fault::new(ErrorKind::Unavailable, Outcome::Unknown, text)
-                }
-            });
-        }
-        self.flights.clear();
+        Ok(())
     }
 }
