@@ -197,11 +197,11 @@ impl Drop for Place<'_> {
     }
 }
 
-/// One who waits for a place: as long as there is any, newcomers stand in line too.
-struct Waiting<'a>(&'a AtomicUsize);
+/// One who waits, and counts as long: where it is for a place, newcomers stand in line too.
+pub(crate) struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
-    fn new(waiting: &'a AtomicUsize) -> Self {
+    pub(crate) fn new(waiting: &'a AtomicUsize) -> Self {
         waiting.fetch_add(1, Ordering::SeqCst);
         Self(waiting)
     }

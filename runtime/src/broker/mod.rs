@@ -24,7 +24,7 @@ use crate::topic::Bound;
 pub use brokers::{Brokers, BrokersBuilder};
 pub use config::Config;
 pub use host::Host;
-pub(crate) use host::Place;
+pub(crate) use host::{Place, Waiting};
 pub use limits::Limits;
 pub use stats::Stats;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use tracing::Instrument as _;
 
-use super::bound::key_text;
+use super::bound::with_key;
 use super::{Headers, MessageId, Origin, Receipt, Record, Stream};
 use crate::batch::{answered, encoded, unencoded};
 use crate::call::Call;
@@ -100,12 +100,6 @@ impl<'e, K, T> Append<K, &'e T> {
     pub(super) fn entry(&self) -> &'e T {
         self.entry
     }
-}
-
-/// What goes over the wire, so that it comes back as it was appended.
-fn in_millis(time: SystemTime) -> SystemTime {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    time - Duration::from_nanos(u64::from(since.subsec_nanos() % 1_000_000))
 }
 
 fn is_traceparent(text: &str) -> bool {
@@ -230,31 +224,36 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
         write: impl FnOnce(&mut Vec<u8>, usize) -> Result<(), EncodeError>,
     ) -> Result<Record, Error> {
         let limits = self.broker.limits();
-        let key = key_text(limits.key_bytes, write_key).map_err(|bytes| {
-            let most = limits.key_bytes;
-            let detail =
-                format!("the key has {bytes} bytes; `key_bytes` is {most}, so shorten the one or raise the other");
-            self.error(ErrorKind::Invalid, Operation::Append).detail(detail)
+        let (data, key) = with_key(write_key, |key| {
+            let (bytes, most) = (key.map_or(0, str::len), limits.key_bytes);
+            if bytes > most {
+                let detail =
+                    format!("the key has {bytes} bytes; `key_bytes` is {most}, so shorten the one or raise the other");
+                return Err(self.error(ErrorKind::Invalid, Operation::Append).detail(detail));
+            }
+            // The key stands behind the payload, so that a record is one allocation.
+            let mut end = 0;
+            let encode = |to: &mut Vec<u8>| {
+                write(to, limits.append_bytes)?;
+                end = to.len();
+                to.extend_from_slice(key.unwrap_or_default().as_bytes());
+                Ok(())
+            };
+            let mut data = encoded(encode).map_err(|wrong| {
+                let (kind, detail) = unencoded(&wrong, "append_bytes");
+                self.error(kind, Operation::Append).detail(detail).source_of(wrong)
+            })?;
+            let key = key.map(|_| data.split_off(end));
+            Ok((data, key))
         })?;
-        // The key stands behind the payload, so that a record is one allocation.
-        let mut end = 0;
-        let encode = |to: &mut Vec<u8>| {
-            write(to, limits.append_bytes)?;
-            end = to.len();
-            to.extend_from_slice(key.as_deref().unwrap_or_default().as_bytes());
-            Ok(())
-        };
-        let mut data = encoded(encode).map_err(|wrong| {
-            let (kind, detail) = unencoded(&wrong, "append_bytes");
-            self.error(kind, Operation::Append).detail(detail).source_of(wrong)
-        })?;
-        let key = key.map(|_| data.split_off(end));
         let host = self.host();
-        let now = host.now();
+        // What goes over the wire, so that it comes back as it was appended.
+        let millis = host.now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        let millis = u64::try_from(millis).unwrap_or(0);
         let mut record = Record::new(self.bound.address.origin().clone(), data);
-        record.id = Some(MessageId::generate(now, || host.random()));
+        record.id = Some(MessageId::generate(millis, || host.random()));
         record.key = key;
-        record.time = Some(in_millis(now));
+        record.time = Some(SystemTime::UNIX_EPOCH + Duration::from_millis(millis));
         Ok(record)
     }
 
@@ -298,15 +297,18 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
         let traced = !span.is_none();
         let sending = async move {
             let inner = &*self.broker.inner;
-            let sent = match record {
-                Err(error) => Err(error),
-                Ok(record) => match inner.host.shared().admit().await {
-                    Err(kind) => Err(self.error(kind, Operation::Append)),
-                    Ok(_place) => {
-                        let appended = B::append(&inner.client, &self.bound.address, record, self.durability).await;
-                        appended.map_err(|failed| self.failed(failed, Operation::Append))
-                    }
-                },
+            // The record is moved only behind this: held while it waits, it would be copied once more.
+            let admitted = match &record {
+                Ok(_) => inner.host.shared().admit().await.map(Some),
+                Err(_) => Ok(None),
+            };
+            let sent = match (record, admitted) {
+                (Err(error), _) => Err(error),
+                (_, Err(kind)) => Err(self.error(kind, Operation::Append)),
+                (Ok(record), Ok(_place)) => {
+                    let appended = B::append(&inner.client, &self.bound.address, record, self.durability).await;
+                    appended.map_err(|failed| self.failed(failed, Operation::Append))
+                }
             };
             if traced {
                 telemetry::published(&sent);

@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -105,15 +106,21 @@ impl BoundGroup {
     }
 }
 
-/// Writes a key's text, `None` for the key `()`, or says how long it was.
-pub(super) fn key_text(most: usize, write_key: impl FnOnce(&mut KeyWriter<'_>)) -> Result<Option<String>, usize> {
-    const TYPICAL_KEY_BYTES: usize = 24;
-    let mut text = String::with_capacity(TYPICAL_KEY_BYTES);
-    write_key(&mut KeyWriter::new(&mut text));
-    if text.is_empty() {
-        return Ok(None);
+/// Gives a key's text to a function, `None` for the key `()`. The text stands in room that the thread keeps.
+pub(super) fn with_key<R>(write_key: impl FnOnce(&mut KeyWriter<'_>), take: impl FnOnce(Option<&str>) -> R) -> R {
+    /// The thread keeps no more.
+    const KEPT_BYTES: usize = 1 << 10;
+    thread_local! {
+        static TEXT: Cell<String> = const { Cell::new(String::new()) };
     }
+    // A key's or a payload's own code may append; the inner append then takes room of its own.
+    let mut text = TEXT.take();
+    write_key(&mut KeyWriter::new(&mut text));
     // Each segment begins with a dot, which joins it to what stands before.
-    text.remove(0);
-    if text.len() > most { Err(text.len()) } else { Ok(Some(text)) }
+    let taken = take(text.strip_prefix('.'));
+    if text.capacity() <= KEPT_BYTES {
+        text.clear();
+        TEXT.set(text);
+    }
+    taken
 }

@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -25,6 +25,8 @@ pub(super) struct Log {
     ended: AtomicU64,
     /// Told when something was appended, when the stream or a group goes, and when connections are lost.
     pub(super) changed: Notify,
+    /// How many wait for it, so that an append without them needn't tell.
+    pub(super) waiting: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -128,8 +130,11 @@ impl Log {
     }
 
     pub(super) fn append(&self, record: Record, now: SystemTime) -> Result<Receipt, BackendError> {
-        let receipt = self.with(|state| Ok(state.append(record, now)))?;
-        self.changed.notify_waiters();
+        let receipt = lock(&self.state).as_mut().ok_or_else(absent)?.append(record, now);
+        // Whoever looked before this append has counted itself before it looked.
+        if self.waiting.load(Ordering::Acquire) > 0 {
+            self.changed.notify_waiters();
+        }
         Ok(receipt)
     }
 
@@ -181,7 +186,7 @@ fn unlike(there: &StreamSettings, here: &StreamSettings) -> String {
 
 impl State {
     pub(super) fn append(&mut self, record: Record, now: SystemTime) -> Receipt {
-        let id = record.id.clone().filter(|_| record.once);
+        let id = if record.once { record.id.clone() } else { None };
         if let Some(id) = &id {
             self.forget();
             if let Some(position) = self.ids.get(id) {
@@ -310,7 +315,10 @@ impl Partition {
     }
 
     fn remove_oldest(&mut self, count: usize) {
-        self.records.drain(..count);
+        // Most often it is one, for which a drain costs more.
+        for _ in 0..count {
+            self.records.pop_front();
+        }
         self.first += count as u64;
     }
 
@@ -323,8 +331,11 @@ impl Partition {
         let from = from.min(self.end());
         let skipped = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let kept = self.records.range(skipped..);
-        (from..).zip(kept).filter_map(move |(offset, kept)| {
-            Some(Stored { position: position(index, offset)?, attempt: 1, record: kept.record.clone() })
+        let partition = u32::try_from(index).unwrap_or(u32::MAX);
+        kept.zip(from..).map(move |(kept, offset)| Stored {
+            position: Position::new(partition, u128::from(offset)),
+            attempt: 1,
+            record: kept.record.clone(),
         })
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::log::{Log as Kept, failed};
 use super::{Memory, MemoryClient, unavailable};
-use crate::broker::lock;
+use crate::broker::{Waiting, lock};
 use crate::capability::{
     AckGroups, BackendError, Dedup, GroupAddress, Log, Read, Record, Stored, StreamAddress, Taken,
 };
@@ -44,6 +44,7 @@ impl MemoryClient {
             return Ok(seen);
         }
         let waiting = async {
+            let _waiting = Waiting::new(&log.waiting);
             loop {
                 let changed = log.changed.notified();
                 tokio::pin!(changed);
@@ -113,9 +114,10 @@ impl Log for Memory {
         record: Record,
         _: Durability,
     ) -> Result<Receipt, BackendError> {
-        // As for publishing.
+        let receipt = client.log(stream)?.append(record, client.host.now())?;
+        // As for publishing, but afterwards: held while it waited, the record would be copied once more.
         tokio::task::coop::consume_budget().await;
-        client.log(stream)?.append(record, client.host.now())
+        Ok(receipt)
     }
 
     async fn append_all(
