@@ -55,7 +55,7 @@ pub(crate) fn run(entries: Option<u32>) -> Result<(), String> {
 impl Bench {
     fn start() -> Result<Self, String> {
         let runtime = Runtime::new().map_err(shown)?;
-        let server = runtime.block_on(Server::start(Kind::Redis8, RedisOptions::default()));
+        let server = runtime.block_on(Server::start(Kind::Redis8, RedisOptions::default().config("appendonly no")));
         let broker = Broker::new(Redis::new(server.url()).map_err(shown)?, config()?).map_err(shown)?;
         let stream = Text::stream(&broker).map_err(shown)?;
         let group = stream.ack_group(GROUP).map_err(shown)?;

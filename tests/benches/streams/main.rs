@@ -1,4 +1,4 @@
-//! Streams beside what people write by hand, in turns: `cargo bench -p tidings-tests --bench streams [memory|redis]`.
+//! Streams beside what people write by hand, in turns: `cargo bench -p tidings-tests --bench streams [memory|redis|redis-aof]`.
 //!
 //! It fails when an entry was lost or duplicated or a round timed out. A target that is missed is said, not failed: the
 //! figures depend on the machine and what else runs there. See docs/benchmarks.md.
@@ -20,7 +20,11 @@ type Run = fn() -> Result<(), String>;
 
 fn main() -> ExitCode {
     let wanted: Vec<_> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
-    let runs: [(_, Run); 2] = [("memory", memory::run), ("redis", server::run)];
+    let runs: [(_, Run); 3] = [
+        ("memory", memory::run),
+        ("redis", || server::run("appendonly no")),
+        ("redis-aof", || server::run("appendonly yes")),
+    ];
     for (name, run) in runs {
         if !wanted.is_empty() && !wanted.iter().any(|word| word == name) {
             continue;

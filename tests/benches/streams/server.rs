@@ -37,8 +37,10 @@ struct Bench {
     undelayed: MultiplexedConnection,
 }
 
-pub(crate) fn run() -> Result<(), String> {
-    let bench = Bench::start()?;
+/// Runs on a server that has this setting, and no snapshots.
+pub(crate) fn run(setting: &str) -> Result<(), String> {
+    let bench = Bench::start(setting)?;
+    println!("\n{setting}");
     for bytes in [128, 1_024] {
         bench.compare_records(bytes)?;
         // Tasks at once, entries of a round, and the ratio of rates that is aimed at.
@@ -52,9 +54,9 @@ pub(crate) fn run() -> Result<(), String> {
 }
 
 impl Bench {
-    fn start() -> Result<Self, String> {
+    fn start(setting: &str) -> Result<Self, String> {
         let runtime = Runtime::new().map_err(shown)?;
-        let server = runtime.block_on(Server::start(Kind::Redis8, RedisOptions::default()));
+        let server = runtime.block_on(Server::start(Kind::Redis8, RedisOptions::default().config(setting)));
         let namespace = Namespace::new("bench", "redis").map_err(shown)?;
         let broker = Broker::new(Redis::new(server.url()).map_err(shown)?, Config::new(namespace)).map_err(shown)?;
         let stream = Text::stream(&broker).map_err(shown)?;
