@@ -33,6 +33,8 @@ pub(super) struct Queue<R> {
     pub(super) unanswered: usize,
     /// Whether the connection can't take another batch now. Its task goes on by itself when it can.
     pub(super) busy: bool,
+    /// Whether a caller left something for the task.
+    pub(super) left: bool,
     /// The task's, while it has nothing to do.
     pub(super) idle: Option<Waker>,
     pub(super) running: bool,
@@ -96,6 +98,7 @@ impl<R> Default for Queue<R> {
             waiting: VecDeque::new(),
             unanswered: 0,
             busy: false,
+            left: false,
             idle: None,
             running: false,
             closed: false,

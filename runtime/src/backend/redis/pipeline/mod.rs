@@ -198,19 +198,26 @@ impl<R: Answer> Pipeline<R> {
 
 impl<R: Answer> Shared<R> {
     /// Writes what shouldn't wait any longer from within a caller, who needn't wait for the connection's task to have its
-    /// turn then. The rest is that task's, which is woken for it by the waker it left.
+    /// turn then. The rest is that task's, which is woken for it by the waker it left: this caller has it, or another, who
+    /// looks at what is left before it puts it back.
     fn write(&self, idle: Option<Waker>) {
         let is_done = match self.line.try_lock() {
             Ok(mut line) => line.as_mut().is_some_and(|line| line.write_for_caller(self)),
-            // The task is at it.
+            // The task is at it, or another caller.
+            Err(_) if idle.is_none() => return,
             Err(_) => false,
         };
-        let Some(idle) = idle else { return };
+        if is_done && idle.is_none() {
+            return;
+        }
         let mut queue = lock(&self.queue);
-        if is_done && !queue.closed && (queue.busy || queue.front().is_none()) {
-            queue.idle = Some(idle);
-        } else {
-            drop(queue);
+        if is_done && !queue.left && !queue.closed && (queue.busy || queue.front().is_none()) {
+            queue.idle = idle;
+            return;
+        }
+        let idle = idle.or_else(|| queue.idle.take());
+        drop(queue);
+        if let Some(idle) = idle {
             idle.wake();
         }
     }

@@ -60,7 +60,8 @@ impl<R: Answer> Task<R> {
     /// Takes the connection out of use.
     fn hang_up(&self) -> Option<Line<R>> {
         let line = lock(&self.shared.line).take();
-        lock(&self.shared.queue).busy = false;
+        let mut queue = lock(&self.shared.queue);
+        (queue.busy, queue.left) = (false, false);
         line
     }
 
@@ -192,6 +193,7 @@ impl<R: Answer> Session<'_, R> {
         if queue.closed {
             return Poll::Ready(End::Closed);
         }
+        queue.left = false;
         if !queue.busy && queue.front().is_some() {
             // Those who are about to append to it have their turn first.
             self.yielded = true;
@@ -271,7 +273,11 @@ impl<R: Answer> Line<R> {
             return false;
         }
         self.fault = self.write(shared, &mut Context::from_waker(Waker::noop()), false).err();
-        self.fault.is_none() && self.writing.is_none() && self.armed
+        let is_done = self.fault.is_none() && self.writing.is_none() && self.armed;
+        if !is_done {
+            lock(&shared.queue).left = true;
+        }
+        is_done
     }
 
     /// Writes batches that are due, while it can, and then one that isn't if those who are about to append to it have had
