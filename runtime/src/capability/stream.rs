@@ -156,7 +156,8 @@ impl Taken {
 /// 8. [`settled`](Self::settled) returns for each partition the highest position up to which everything is
 ///    acknowledged; none where nothing is.
 /// 9. [`remove_consumer`](Self::remove_consumer) hands what is pending for a consumer to its heir and then removes it;
-///    without an heir it is refused with `Conflict` while something is pending.
+///    without an heir it is refused with `Conflict` while something is pending, and with one while any of that was trimmed
+///    away, which only a history or a claim tells.
 #[diagnostic::on_unimplemented(
     message = "the backend `{Self}` has no ack groups",
     label = "this backend can't acknowledge entry by entry",

@@ -17,6 +17,7 @@ mod settings;
 mod unit;
 
 pub use ack_group::{AckGroup, Claimed, Consumer, Tail};
+pub(crate) use ack_group::{PENDING_WITHOUT_HEIR, TRIMMED_WHILE_PENDING};
 pub use address::{GroupAddress, StreamAddress};
 pub use append::Append;
 pub use commit_group::{CommitGroup, Member, MemberTail};

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::log::{Partition, State, failed, position, rotated};
 use crate::capability::{BackendError, Stored, Taken};
 use crate::error::ErrorKind;
-use crate::stream::{Depth, PendingEntry, Position, Positions, Start};
+use crate::stream::{Depth, PENDING_WITHOUT_HEIR, PendingEntry, Position, Positions, Start, TRIMMED_WHILE_PENDING};
 
 /// An ack group: how far each partition was handed out, and what is pending.
 #[derive(Debug)]
@@ -238,17 +238,31 @@ impl Group {
             .collect()
     }
 
-    pub(super) fn remove_consumer(&mut self, consumer: &str, heir: Option<&str>) -> Result<u64, BackendError> {
-        let held = |pending: &&mut Pending| *pending.consumer == *consumer;
-        let heir = heir.map(|heir| self.consumer(heir));
+    pub(super) fn remove_consumer(
+        &mut self,
+        partitions: &[Partition],
+        consumer: &str,
+        heir: Option<&str>,
+    ) -> Result<u64, BackendError> {
+        let held = |pending: &Pending| *pending.consumer == *consumer;
+        let conflict = |text| Err(failed(ErrorKind::Conflict, text));
+        for (part, partition) in self.parts.iter().zip(partitions) {
+            for (offset, _) in part.pending.iter().filter(|(_, pending)| held(pending)) {
+                if heir.is_none() {
+                    return conflict(PENDING_WITHOUT_HEIR);
+                }
+                if partition.get(*offset).is_none() {
+                    return conflict(TRIMMED_WHILE_PENDING);
+                }
+            }
+        }
         let mut count = 0;
-        for pending in self.parts.iter_mut().flat_map(|part| part.pending.values_mut()).filter(held) {
-            let Some(heir) = &heir else {
-                let text = "entries are pending for the consumer; name an heir, or acknowledge them";
-                return Err(failed(ErrorKind::Conflict, text));
-            };
-            pending.consumer = heir.clone();
-            count += 1;
+        if let Some(heir) = heir.map(|heir| self.consumer(heir)) {
+            let all = self.parts.iter_mut().flat_map(|part| part.pending.values_mut());
+            for pending in all.filter(|pending| held(pending)) {
+                pending.consumer = heir.clone();
+                count += 1;
+            }
         }
         self.consumers.remove(consumer);
         Ok(count)

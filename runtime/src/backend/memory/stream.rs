@@ -274,6 +274,9 @@ impl AckGroups for Memory {
         consumer: &str,
         heir: Option<&str>,
     ) -> Result<u64, BackendError> {
-        client.reach(group.stream()).await?.with(|state| state.group(group.name())?.0.remove_consumer(consumer, heir))
+        client.reach(group.stream()).await?.with(|state| {
+            let (group, partitions) = state.group(group.name())?;
+            group.remove_consumer(partitions, consumer, heir)
+        })
     }
 }

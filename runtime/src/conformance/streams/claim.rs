@@ -4,6 +4,7 @@ use super::Streams;
 use super::steps::{HOUR, places};
 use crate::capability::AckGroups;
 use crate::conformance::rule::Rule;
+use crate::error::{ErrorKind, Outcome};
 use crate::stream::{Position, StreamSettings};
 
 /// `ack-claim`: a claim moves what has been idle long enough, the oldest first, counts it and starts its clock anew.
@@ -70,6 +71,11 @@ pub async fn ack_claim_lost<S: Streams<Backend: AckGroups>>(subject: S) {
     let kept = RULE.ok("reading", three.read(1, Duration::ZERO)).await;
     RULE.same("the first left is the next", places(&kept), [first]);
 
+    // Handing them over would hide them.
+    let refused = RULE.fails("removing a consumer", group.remove_consumer("two", Some("three"))).await;
+    RULE.refused("removing a consumer", &refused, ErrorKind::Conflict);
+    RULE.same("its outcome", refused.outcome(), Outcome::NotApplied);
+
     // By a claim for one of them, by a history for the other.
     let own = RULE.ok("history", two.history(None, 10)).await;
     RULE.same("a history's losses", (own.deliveries.len(), own.lost), (0, told[2..].to_vec()));
@@ -87,5 +93,6 @@ pub async fn ack_claim_lost<S: Streams<Backend: AckGroups>>(subject: S) {
     let pending = RULE.ok("listing", group.pending(None, 10)).await;
     let positions: Vec<Position> = pending.iter().map(|entry| entry.position).collect();
     RULE.same("what is still pending", positions, [first]);
+    RULE.same("what is told hinders no removal", RULE.ok("removing", group.remove_consumer("one", None)).await, 0);
     RULE.same("a loss isn't settled again", RULE.ok("acknowledging", one.ack(told)).await, 0);
 }

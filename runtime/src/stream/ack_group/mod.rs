@@ -15,6 +15,11 @@ use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, Operation};
 
 pub use consumer::{Claimed, Consumer};
+
+/// Why a consumer isn't removed.
+pub(crate) const PENDING_WITHOUT_HEIR: &str = "entries are pending for the consumer; name an heir, or acknowledge them";
+pub(crate) const TRIMMED_WHILE_PENDING: &str =
+    "entries that are pending for the consumer were trimmed away; its history tells which, and it can be removed then";
 pub use tail::Tail;
 
 /// An ack group of a stream: what [`Stream::ack_group`] returns.
@@ -144,8 +149,14 @@ impl<T: StreamSpec, B: AckGroups> AckGroup<T, B> {
     ///
     /// # Errors
     ///
-    /// `Conflict` where something is pending for the consumer and there is no heir, `Invalid` for a bad name or a consumer
-    /// that is its own heir; otherwise as [`pending`](Self::pending).
+    /// `Conflict` where something is pending for the consumer and there is no heir, or where any of it was trimmed away:
+    /// the consumer's [`history`](super::Consumer::history) tells that, after which it can be removed. `Invalid` for a bad
+    /// name or a consumer that is its own heir; otherwise as [`pending`](Self::pending).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, any of the entries may be the heir's, and the consumer may be removed; it can be called
+    /// again.
     pub fn remove_consumer(&self, name: &str, heir: Option<&str>) -> Call<'_, u64> {
         let stream = &self.stream;
         let checked = [Some(name), heir].into_iter().flatten().try_for_each(|name| self.check_consumer(name));

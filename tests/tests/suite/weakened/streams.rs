@@ -70,6 +70,7 @@ enum Flaw {
     SettlesNothing,
     TrimsWhatIsPending,
     DropsWithTheConsumer,
+    HidesWhatARemovedConsumerLost,
     MakesAGroupAgain,
     SaysNothingIsUnread,
     ExtendsTheWindow,
@@ -592,6 +593,9 @@ impl<W: Weakness> AckGroups for Flawed<W> {
             let own: Vec<_> = own.map(|entry| entry.position).collect();
             return Memory::ack(&client.memory, group, &own).await;
         }
+        if W::FLAW == Flaw::HidesWhatARemovedConsumerLost && heir.is_some() {
+            Memory::history(&client.memory, group, consumer, None, ALL).await?;
+        }
         Memory::remove_consumer(&client.memory, group, consumer, heir).await
     }
 }
@@ -721,6 +725,7 @@ weaknesses! {
     settles_nothing: SettlesNothing fails ack_settled, "ack-settled";
     trims_what_is_pending: TrimsWhatIsPending fails trim_acknowledged, "ack-trim";
     drops_what_a_removed_consumer_had: DropsWithTheConsumer fails ack_remove_consumer, "ack-remove-consumer";
+    hides_what_a_removed_consumer_lost: HidesWhatARemovedConsumerLost fails ack_claim_lost, "ack-claim";
     makes_a_lost_group_again: MakesAGroupAgain fails ack_group_lost, "ack-group-lost";
     says_that_nothing_is_unread: SaysNothingIsUnread fails ack_depth, "ack-depth";
     extends_the_window: ExtendsTheWindow fails dedup_window, "append-dedup";

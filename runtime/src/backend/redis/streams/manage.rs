@@ -13,7 +13,7 @@ use super::send::{Call, run, run_all, send_all};
 use super::{Nodes, packed};
 use crate::capability::{GroupAddress, StreamAddress};
 use crate::error::{ErrorKind, Outcome};
-use crate::stream::{Position, Positions, Start, StreamSettings};
+use crate::stream::{PENDING_WITHOUT_HEIR, Position, Positions, Start, StreamSettings, TRIMMED_WHILE_PENDING};
 
 pub(in super::super) async fn ensure<N: Nodes>(
     nodes: &N,
@@ -202,10 +202,7 @@ pub(in super::super) async fn remove_consumer<N: Nodes>(
     const STEP: &str = "256";
     let state = state(group.stream());
     let layout = state.layout(nodes, group.stream()).await?;
-    let conflict = || {
-        let text = "entries are pending for the consumer; name an heir, or acknowledge them";
-        Fault::new(ErrorKind::Conflict, Outcome::NotApplied, text)
-    };
+    let conflict = || Fault::new(ErrorKind::Conflict, Outcome::NotApplied, PENDING_WITHOUT_HEIR);
     if heir.is_none() {
         // Looked at everywhere first, so that it is refused as a whole where that can be.
         let pending: Vec<(u16, Packed)> = layout
@@ -234,7 +231,11 @@ pub(in super::super) async fn remove_consumer<N: Nodes>(
             match reply.number()? {
                 0 => {}
                 1 => break,
-                _ => return Err(conflict()),
+                -1 => return Err(conflict()),
+                _ => {
+                    let outcome = if handed == 0 { Outcome::NotApplied } else { Outcome::Unknown };
+                    return Err(Fault::new(ErrorKind::Conflict, outcome, TRIMMED_WHILE_PENDING));
+                }
             }
         }
     }
