@@ -21,6 +21,8 @@ use super::url::Endpoint;
 
 /// Room for reading: as much is asked of the system at once.
 const READ: usize = 64 << 10;
+/// What a record of TLS holds at most. The server reads all of one or nothing.
+const TLS_RECORD: usize = 16 << 10;
 
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -36,6 +38,7 @@ pub(super) struct Link {
     codec: ValueCodec,
     scan: Scan,
     unflushed: bool,
+    tls: bool,
     /// What the server said when it was greeted.
     hello: Option<Value>,
 }
@@ -68,11 +71,22 @@ impl Link {
                 }
             }
         };
-        let unread = BytesMut::with_capacity(READ);
-        let codec = ValueCodec::default();
-        let mut link = Self { stream, unread, codec, scan: Scan::default(), unflushed: false, hello: None };
+        let mut link = Self::over(stream, settings.address.tls);
         link.log_in(settings).await?;
         Ok(link)
+    }
+
+    fn over(stream: Box<dyn Duplex>, tls: bool) -> Self {
+        let unread = BytesMut::with_capacity(READ);
+        let codec = ValueCodec::default();
+        Self { stream, unread, codec, scan: Scan::default(), unflushed: false, tls, hello: None }
+    }
+
+    /// One whose other end takes so many bytes before it has to be read.
+    #[cfg(test)]
+    pub(super) fn taking(bytes: usize) -> (Self, tokio::io::DuplexStream) {
+        let (near, far) = tokio::io::duplex(bytes);
+        (Self::over(Box::new(near), false), far)
     }
 
     async fn log_in(&mut self, settings: &Settings) -> Result<(), Fault> {
@@ -194,7 +208,10 @@ impl Link {
         from: &mut usize,
     ) -> Poll<Result<(), Fault>> {
         while *from < bytes.len() {
-            match ready!(Pin::new(&mut *self.stream).poll_write(cx, &bytes[*from..])) {
+            // Over TLS a write that fails may have sent some of what it was given. The first is one record, so that nothing
+            // was sent that the server can read while nothing counts as written.
+            let end = if self.tls && *from == 0 { bytes.len().min(TLS_RECORD) } else { bytes.len() };
+            match ready!(Pin::new(&mut *self.stream).poll_write(cx, &bytes[*from..end])) {
                 Ok(0) => return Poll::Ready(Err(Fault::unreachable("the server closed the connection"))),
                 Ok(written) => *from += written,
                 Err(error) => return Poll::Ready(Err(Fault::io(&error))),

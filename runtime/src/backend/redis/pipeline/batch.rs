@@ -27,6 +27,7 @@ const SPARES: usize = 4;
 type Reply<R> = Result<R, Fault>;
 
 /// The commands that wait, oldest batch first, and the task that takes them.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Queue<R> {
     waiting: VecDeque<Pending<R>>,
     /// How many commands were sent and have no reply.

@@ -3,7 +3,7 @@
 mod batch;
 mod session;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::task::Waker;
 
 use bytes::BytesMut;
@@ -201,18 +201,21 @@ impl<R: Answer> Shared<R> {
     /// turn then. The rest is that task's, which is woken for it by the waker it left: this caller has it, or another, who
     /// looks at what is left before it puts it back.
     fn write(&self, idle: Option<Waker>) {
-        let is_done = match self.line.try_lock() {
-            Ok(mut line) => line.as_mut().is_some_and(|line| line.write_for_caller(self)),
+        let line = match self.line.try_lock() {
+            Ok(line) => Some(line),
+            Err(TryLockError::Poisoned(line)) => Some(line.into_inner()),
             // The task is at it, or another caller.
-            Err(_) if idle.is_none() => return,
-            Err(_) => false,
+            Err(TryLockError::WouldBlock) if idle.is_none() => return,
+            Err(TryLockError::WouldBlock) => None,
         };
+        let is_done = line.is_some_and(|mut line| line.as_mut().is_some_and(|line| line.write_for_caller(self)));
         if is_done && idle.is_none() {
             return;
         }
         let mut queue = lock(&self.queue);
         if is_done && !queue.left && !queue.closed && (queue.busy || queue.front().is_none()) {
-            queue.idle = idle;
+            // A newer one may be there.
+            queue.idle = queue.idle.take().or(idle);
             return;
         }
         let idle = idle.or_else(|| queue.idle.take());
@@ -237,5 +240,79 @@ impl Answer for u64 {
         let number = super::resp::signed(digits).ok_or_else(Fault::malformed)?;
         unread.advance(length);
         Self::try_from(number).map_err(|_| Fault::malformed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::super::link::Link;
+    use super::super::url;
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A connection whose other end takes so many bytes, and the waker of its task.
+    fn connected(bytes: usize) -> (Shared<u64>, tokio::io::DuplexStream, Arc<Woken>) {
+        let address = url::parse("redis://localhost").unwrap();
+        let endpoint = address.endpoint.clone();
+        let (near, far) = Link::taking(bytes);
+        let mut line = Line::new(near);
+        line.armed = true;
+        let shared = Shared {
+            settings: Arc::new(Settings::new(address)),
+            endpoint,
+            name: "test",
+            confirm: None,
+            queue: Mutex::default(),
+            line: Mutex::new(Some(line)),
+        };
+        (shared, far, Arc::default())
+    }
+
+    fn push(shared: &Shared<u64>) {
+        lock(&shared.queue).push(&Packed { word: "ASK", bytes: vec![b'?'; 64] });
+    }
+
+    #[tokio::test]
+    async fn a_task_for_which_nothing_is_left_sleeps_on() {
+        let (shared, _far, woken) = connected(1_000);
+        push(&shared);
+        shared.write(Some(woken.clone().into()));
+        assert!(lock(&shared.queue).front().is_none());
+        assert!(lock(&shared.queue).idle.is_some());
+        assert_eq!(woken.0.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test]
+    async fn a_task_is_woken_for_what_a_caller_without_its_waker_couldnt_write() {
+        let (shared, _far, woken) = connected(10);
+        // Another caller had it, and has put it back.
+        lock(&shared.queue).idle = Some(woken.clone().into());
+        push(&shared);
+        shared.write(None);
+        assert!(lock(&shared.queue).busy);
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn a_task_is_woken_by_who_puts_its_waker_back_for_what_another_left() {
+        let (shared, _far, woken) = connected(10);
+        push(&shared);
+        // The other has written while this one had the waker, and saw nobody to wake.
+        shared.write(None);
+        assert!(lock(&shared.queue).left);
+        shared.write(Some(woken.clone().into()));
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+        assert!(lock(&shared.queue).idle.is_none());
     }
 }

@@ -164,7 +164,7 @@ pub(super) struct Line<R> {
     sent: bool,
     unfit: bool,
     /// Whether the task's timer will ring.
-    armed: bool,
+    pub(super) armed: bool,
     /// What a caller met.
     fault: Option<Fault>,
 }
@@ -254,7 +254,7 @@ impl<R: Answer> Session<'_, R> {
 }
 
 impl<R: Answer> Line<R> {
-    fn new(link: Link) -> Self {
+    pub(super) fn new(link: Link) -> Self {
         Self {
             link,
             writing: None,
@@ -267,12 +267,12 @@ impl<R: Answer> Line<R> {
         }
     }
 
-    /// Writes what shouldn't wait, and says whether nothing is left for the task, which is who waits for the connection.
+    /// Writes what shouldn't wait, and says whether nothing is left for the task, which is who waits for the connection. What
+    /// is being written is the task's: a caller who tried would take its place among those that the connection wakes.
     pub(super) fn write_for_caller(&mut self, shared: &Shared<R>) -> bool {
-        if self.fault.is_some() {
-            return false;
+        if self.fault.is_none() && self.writing.is_none() {
+            self.fault = self.write(shared, &mut Context::from_waker(Waker::noop()), false).err();
         }
-        self.fault = self.write(shared, &mut Context::from_waker(Waker::noop()), false).err();
         let is_done = self.fault.is_none() && self.writing.is_none() && self.armed;
         if !is_done {
             lock(&shared.queue).left = true;
