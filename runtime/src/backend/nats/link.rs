@@ -22,6 +22,8 @@ use crate::error::{ErrorKind, Outcome};
 
 /// Room for reading: as much is asked of the system at once.
 const READ: usize = 64 << 10;
+/// What a record of TLS holds at most. The server reads all of one or nothing.
+const TLS_RECORD: usize = 16 << 10;
 
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -42,6 +44,7 @@ pub(super) struct Link {
     unread: BytesMut,
     reader: Reader,
     unflushed: bool,
+    tls: bool,
     /// What the server said when it was greeted.
     pub(super) info: ServerInfo,
 }
@@ -88,7 +91,7 @@ impl Link {
         let stream = TcpStream::connect(&*addresses).await.map_err(|error| Fault::connect(&error))?;
         // Every write here is a whole batch, which has nothing to wait for.
         stream.set_nodelay(true).map_err(|error| Fault::io(&error))?;
-        let mut link = Self::over(Box::new(stream));
+        let mut link = Self::over(Box::new(stream), false);
         if settings.tls_first {
             link = link.secured(settings, endpoint, limit).await?;
         }
@@ -101,9 +104,9 @@ impl Link {
         Ok(link)
     }
 
-    fn over(stream: Box<dyn Duplex>) -> Self {
+    fn over(stream: Box<dyn Duplex>, tls: bool) -> Self {
         let unread = BytesMut::with_capacity(READ);
-        Self { stream, unread, reader: Reader::default(), unflushed: false, info: ServerInfo::default() }
+        Self { stream, unread, reader: Reader::default(), unflushed: false, tls, info: ServerInfo::default() }
     }
 
     async fn secured(self, settings: &Settings, endpoint: &Endpoint, limit: Duration) -> Result<Self, Fault> {
@@ -119,7 +122,7 @@ impl Link {
             let text = "the TLS handshake didn't finish in time; does the port speak TLS?";
             Fault::new(ErrorKind::Timeout, Outcome::NotApplied, text)
         })?;
-        Ok(Self::over(Box::new(shaken.map_err(|error| Fault::handshake(&error))?)))
+        Ok(Self::over(Box::new(shaken.map_err(|error| Fault::handshake(&error))?), true))
     }
 
     async fn greet(&mut self, settings: &Settings, name: &str) -> Result<(), Fault> {
@@ -199,7 +202,10 @@ impl Link {
         from: &mut usize,
     ) -> Poll<Result<(), Fault>> {
         while *from < bytes.len() {
-            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &bytes[*from..]));
+            // Over TLS a write that fails may have sent some of what it was given. The first is one record, so that nothing
+            // was sent that the server can read while nothing counts as written.
+            let end = if self.tls && *from == 0 { bytes.len().min(TLS_RECORD) } else { bytes.len() };
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &bytes[*from..end]));
             match written {
                 Ok(0) => return Poll::Ready(Err(Fault::ended())),
                 Ok(count) => *from += count,

@@ -1,5 +1,7 @@
 //! Appending, reading and consuming in the plain.
 
+use tidings_tests::harness::{Cut, Direction};
+
 use super::*;
 
 #[tokio::test]
@@ -123,4 +125,63 @@ async fn what_is_pending_is_claimed_kept_given_back_and_handed_on() {
     assert_eq!(a.ack(positions.clone()).await.unwrap(), 4);
     assert_eq!(group.trim_acknowledged().await.unwrap(), 4);
     broker.close(DEADLINE).await.unwrap();
+}
+
+#[stream_spec(name = "redis.parcels", version = 1)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+struct Parcel {
+    number: u64,
+    filler: String,
+}
+
+/// TLS takes more than a socket does at once, so a write that fails may have sent a part of what was given to it.
+/// The proxy has a thread of its own, to cut while the client writes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_appended_twice_where_tls_breaks_in_the_middle_of_a_batch() {
+    const EACH: u64 = 20;
+    const LARGE: usize = 3 << 20;
+    let server = Server::start(Kind::Redis8, RedisOptions::default().tls().config("appendonly no")).await;
+    let proxy = Proxy::start(server.port()).await;
+    let authority = std::fs::read(&server.tls().unwrap().ca).unwrap();
+    let client = Redis::new(format!("rediss://localhost:{}", proxy.port())).unwrap().authority(authority);
+    let broker = broker_of(client, Limits::default().append_bytes(2 * LARGE));
+    let stream = Parcel::stream(&broker).unwrap();
+    stream.ensure(StreamSettings::new()).await.unwrap();
+    let mut unknown = 0;
+    for round in 0..40 {
+        let first = round * (EACH + 1);
+        // So that there is a connection.
+        let parcel = |number, bytes| Parcel { number, filler: "x".repeat(bytes) };
+        within("an append returns", stream.append(&(), &parcel(first, 0))).await.unwrap();
+        let parcels: Vec<_> =
+            (1..=EACH).map(|place| parcel(first + place, if place < EACH { 0 } else { LARGE })).collect();
+        let cut = if round % 2 == 0 { Cut::Reset } else { Cut::Finish };
+        proxy.cut_after(Direction::ToServer, 20_000 + 9_000 * usize::try_from(round).unwrap(), cut);
+        let sent = within("a batch ends", stream.append_all(parcels.iter().map(|parcel| (&(), parcel)))).await.unwrap();
+        let is_unknown =
+            |sent: &Result<_, tidings::Error>| matches!(sent, Err(error) if error.outcome() == Outcome::Unknown);
+        unknown += usize::from(sent.iter().any(is_unknown));
+        let mut there = vec![0; parcels.len()];
+        let mut after = stream.read(Start::Earliest, 1, Duration::ZERO).await.unwrap()[0].position();
+        loop {
+            let page = stream.read(Start::from(after), 10, Duration::ZERO).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = last.position();
+            for number in page.iter().map(|delivery| delivery.value().unwrap().number) {
+                if number > first {
+                    there[usize::try_from(number - first - 1).unwrap()] += 1;
+                }
+            }
+        }
+        for (outcome, there) in sent.iter().zip(&there) {
+            let allowed = match outcome {
+                Ok(_) => 1..=1,
+                Err(error) if error.outcome() == Outcome::NotApplied => 0..=0,
+                Err(_) => 0..=1,
+            };
+            assert!(allowed.contains(there), "{outcome:?} is there {there} times");
+        }
+        server.command(&["XTRIM", &format!("{{{}.p0}}:log", stream.address()), "MAXLEN", "1"]).await;
+    }
+    assert!(unknown > 20, "only {unknown} of the batches were cut");
 }
