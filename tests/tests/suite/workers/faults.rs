@@ -260,6 +260,12 @@ async fn two_workers_that_race_for_idle_entries_settle_each_once() {
         .collect();
     ledger.all(COUNT).await;
     sites[0].acknowledged().await;
+    // A stop drops an acknowledgement whose reply is on its way, and sends it again, which counts nothing.
+    eventually("all acknowledgements are answered", || async {
+        let settled = SETTLED.load(Ordering::Relaxed);
+        if settled == COUNT { Ok(()) } else { Err(format!("{settled} are counted")) }
+    })
+    .await;
     for working in working {
         stopped(&stop, working).await;
     }
