@@ -140,8 +140,9 @@ impl Taken {
 
 /// Consumer groups that settle entry by entry.
 ///
-/// 1. [`ensure_group`](Self::ensure_group) creates the group, where the stream exists, and says whether it did. A group
-///    that is there already stays where it is. Every other operation on a missing group or stream is `Absent`.
+/// 1. [`ensure_group`](Self::ensure_group) creates the group, where the stream exists, and says whether it did. A start
+///    beyond the end is the end. A group that is there already stays where it is. Every other operation on a missing
+///    group or stream is `Absent`.
 /// 2. [`read_new`](Self::read_new) hands each entry to one consumer of the group, and keeps it pending until it is
 ///    acknowledged. Other groups and plain reads are unaffected. It waits as [`Log::read`] does. Dropped midway, what
 ///    it was being handed stays pending, and is given back by [`release`](Self::release) where the system still answers.

@@ -220,15 +220,20 @@ pub async fn ack_group_ensure<S: Streams<Backend: AckGroups>>(subject: S) {
     RULE.takes("the control: anew", &one, 10, 0..8).await;
 }
 
-/// `ack-group-ensure`: a group begins at its start, which is resolved when it is created.
+/// `ack-group-ensure`: a group begins at its start, which is resolved when it is created. The end is as far as that goes.
 pub async fn ack_starts<S: Streams<Backend: AckGroups>>(subject: S) {
     const RULE: Rule = Rule("ack-group-ensure");
     let stream = RULE.entries(&subject).await;
+    // Of another stream by this name perhaps. Where positions go by a clock, it is of the year 2109.
+    let beyond = || Start::from(Position::new(0, 1 << 106));
+    let empty = RULE.unwrap("looking up", stream.ack_group("empty"));
+    RULE.that(RULE.ok("creating", empty.ensure(beyond())).await, "a group that wasn't there");
     let told = RULE.fill(&stream, 0..3).await;
     let between = later().await;
     RULE.fill(&stream, 3..5).await;
     let starts = [
         ("earliest", Start::Earliest, 0),
+        ("beyond", beyond(), 5),
         ("latest", Start::Latest, 5),
         ("after", Start::from(told[1]), 2),
         ("last", Start::from(told[2]), 3),
@@ -239,6 +244,7 @@ pub async fn ack_starts<S: Streams<Backend: AckGroups>>(subject: S) {
         RULE.that(RULE.ok("creating", group.ensure(start.clone())).await, "a group that wasn't there");
     }
     RULE.fill(&stream, 5..7).await;
+    RULE.takes("empty", &RULE.consumer(&empty, "one"), 10, 0..7).await;
     for (name, _, first) in starts {
         let group = RULE.unwrap("looking up", stream.ack_group(name));
         RULE.takes(name, &RULE.consumer(&group, "one"), 10, first..7).await;

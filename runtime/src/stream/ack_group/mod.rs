@@ -37,7 +37,8 @@ impl<T: StreamSpec, B: AckGroups> AckGroup<T, B> {
         Ok(Self { stream: stream.clone(), bound: stream.group(Discipline::Ack, name)? })
     }
 
-    /// Creates the group where the stream exists, and says whether it did. A group that is there stays where it is.
+    /// Creates the group where the stream exists, and says whether it did. It begins at the end where the start is beyond
+    /// that. A group that is there stays where it is.
     ///
     /// # Errors
     ///

@@ -54,6 +54,7 @@ enum Flaw {
     ResetsAGroup,
     SaysItCreated,
     StartsAtTheEarliest,
+    WaitsForAStartBeyondTheEnd,
     CountsAcksWrong,
     ForgetsAcks,
     AcksAllUpTo,
@@ -95,6 +96,7 @@ struct Shared {
     /// Where ids stand, by stream, and since when.
     ids: HashMap<(String, MessageId), (Position, Instant)>,
     groups: Vec<Arc<str>>,
+    starts: HashMap<Arc<str>, Start>,
     last_taken: Option<Stored>,
     last_acknowledged: Option<Position>,
     lose_replies: bool,
@@ -397,6 +399,9 @@ impl<W: Weakness> AckGroups for Flawed<W> {
             Flaw::StartsAtTheEarliest => {
                 return Memory::ensure_group(&client.memory, group, &Start::Earliest).await;
             }
+            Flaw::WaitsForAStartBeyondTheEnd => {
+                client.shared().starts.insert(group.name().clone(), start.clone());
+            }
             _ => {}
         }
         let created = Memory::ensure_group(&client.memory, group, start).await?;
@@ -424,6 +429,13 @@ impl<W: Weakness> AckGroups for Flawed<W> {
             (Flaw::LosesWhatACancelledReadTook, _) => {
                 for _ in 0..3 {
                     yield_now().await;
+                }
+            }
+            (Flaw::WaitsForAStartBeyondTheEnd, Ok(records)) => {
+                if let Some(Start::After(after)) = client.shared().starts.get(group.name()) {
+                    let passed =
+                        |position: Position| after.get(position.partition()).is_none_or(|after| after < position);
+                    records.retain(|stored| passed(stored.position));
                 }
             }
             (Flaw::DeliversToTwo, Ok(records)) if !records.is_empty() => {
@@ -708,6 +720,7 @@ weaknesses! {
     resets_a_group: ResetsAGroup fails ack_group_ensure, "ack-group-ensure";
     says_that_it_created_what_was_there: SaysItCreated fails ack_group_ensure, "ack-group-ensure";
     starts_every_group_at_the_earliest: StartsAtTheEarliest fails ack_starts, "ack-group-ensure";
+    waits_for_a_start_beyond_the_end: WaitsForAStartBeyondTheEnd fails ack_starts, "ack-group-ensure";
     counts_acks_wrong: CountsAcksWrong fails ack_recorded, "ack-recorded";
     forgets_acks: ForgetsAcks fails ack_recorded, "ack-recorded";
     acknowledges_all_up_to_one: AcksAllUpTo fails ack_recorded, "ack-recorded";

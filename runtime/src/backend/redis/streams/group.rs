@@ -14,18 +14,18 @@ use super::super::fault::{Code, Fault};
 use super::super::pipeline::Packed;
 use super::super::resp::Cursor;
 use super::layout::{Layout, Part, StreamState, state};
-use super::manage::before;
+use super::manage::{self, before};
 use super::node::Node;
 use super::read::{GRACE, block, until};
 use super::readers::{Job, Replies, Returning, Running, Unclaimed};
 use super::record::read_entries;
 use super::scripts::{READ_NEW, RELEASE};
-use super::send::send_all;
+use super::send::{send_all, together};
 use super::settle::extend;
 use super::{Nodes, Permit, id_text, packed, permit, places, waited};
 use crate::broker::lock;
 use crate::capability::{GroupAddress, Stored};
-use crate::stream::{Position, Start};
+use crate::stream::{Position, Positions, Start};
 
 /// What a client keeps of one group.
 #[derive(Default)]
@@ -50,6 +50,11 @@ pub(in super::super) async fn ensure_group<N: Nodes>(
 ) -> Result<bool, Fault> {
     let state = state(group.stream());
     let layout = state.layout(nodes, group.stream()).await?;
+    // The server would hand out nothing until the ids have passed a start that is beyond the end.
+    let ends = match start {
+        Start::After(_) => manage::start(nodes, group.stream(), &Start::Latest).await?,
+        _ => Positions::new(),
+    };
     let commands: Vec<(u16, Packed)> = layout
         .parts
         .iter()
@@ -58,22 +63,17 @@ pub(in super::super) async fn ensure_group<N: Nodes>(
                 Start::Earliest => "0".to_owned(),
                 Start::Latest => "$".to_owned(),
                 Start::At(time) => before(*time).map_or_else(|| "0".to_owned(), |(high, low)| format!("{high}-{low}")),
-                Start::After(positions) => positions.get(part.index).map_or_else(|| "0".to_owned(), id_text),
+                Start::After(positions) => {
+                    let after = positions.get(part.index).zip(ends.get(part.index));
+                    after.map_or_else(|| "0".to_owned(), |(after, end)| id_text(if after < end { after } else { end }))
+                }
             };
             (part.slot, packed("XGROUP CREATE", &[&part.log, group.name(), &from]))
         })
         .collect();
-    let mut made = false;
-    for reply in send_all(nodes, |node: &Node| node.control.clone(), &commands).await {
-        match reply {
-            Ok(_) => made = true,
-            Err(fault) if fault.code == Some(Code::GroupExists) => {}
-            Err(fault) => {
-                state.learn(&fault);
-                return Err(if made { fault.sent() } else { fault });
-            }
-        }
-    }
+    let mut replies = send_all(nodes, |node: &Node| node.control.clone(), &commands).await;
+    replies.retain(|reply| !matches!(reply, Err(fault) if fault.code == Some(Code::GroupExists)));
+    let made = !together(replies).inspect_err(|fault| state.learn(fault))?.is_empty();
     if made {
         lock(&group_state(group).held).clear();
     }
@@ -87,8 +87,8 @@ pub(in super::super) async fn delete_group<N: Nodes>(nodes: &N, group: &GroupAdd
     let commands: Vec<(u16, Packed)> =
         layout.parts.iter().map(|part| (part.slot, packed("XGROUP DESTROY", &[&part.log, group.name()]))).collect();
     let mut removed = false;
-    for reply in send_all(nodes, |node: &Node| node.control.clone(), &commands).await {
-        let reply = reply.inspect_err(|fault| state.learn(fault))?;
+    let replies = send_all(nodes, |node: &Node| node.control.clone(), &commands).await;
+    for reply in together(replies).inspect_err(|fault| state.learn(fault))? {
         removed |= Cursor::new(&reply).number()? > 0;
     }
     Ok(removed)

@@ -9,7 +9,7 @@ use super::super::resp::{Cursor, Value};
 use super::layout::{self, Layout, Part, meta, state};
 use super::node::Node;
 use super::scripts::{ENSURE, REMOVE_CONSUMER, TRIM};
-use super::send::{Call, run, run_all, send_all};
+use super::send::{Call, run, run_all, send_all, together};
 use super::{Nodes, packed};
 use crate::capability::{GroupAddress, StreamAddress};
 use crate::error::{ErrorKind, Outcome};
@@ -105,8 +105,9 @@ pub(in super::super) async fn delete<N: Nodes>(nodes: &N, stream: &StreamAddress
     let (last, rest) = commands.split_last().ok_or_else(Fault::malformed)?;
     let mut removed = 0;
     for commands in [rest, std::slice::from_ref(last)] {
-        for reply in send_all(nodes, lane, commands).await {
-            removed += Cursor::new(&reply?).number()?;
+        let replies = together(send_all(nodes, lane, commands).await);
+        for reply in replies.map_err(|fault| if removed > 0 { fault.sent() } else { fault })? {
+            removed += Cursor::new(&reply).number()?;
         }
     }
     Ok(removed > 0)
@@ -186,9 +187,9 @@ pub(in super::super) async fn trim_acknowledged<N: Nodes>(nodes: &N, stream: &St
         .map(|part| Call { slot: part.slot, keys: vec![part.log.as_bytes()], arguments: Vec::new() })
         .collect();
     let mut removed = 0;
-    for reply in run_all(nodes, |node| &node.control, &TRIM, &calls).await {
-        let count = reply.and_then(|reply| Cursor::new(&reply).number()).inspect_err(|fault| state.learn(fault))?;
-        removed += u64::try_from(count).unwrap_or(0);
+    let replies = run_all(nodes, |node| &node.control, &TRIM, &calls).await;
+    for reply in together(replies).inspect_err(|fault| state.learn(fault))? {
+        removed += u64::try_from(Cursor::new(&reply).number()?).unwrap_or(0);
     }
     Ok(removed)
 }
@@ -202,7 +203,7 @@ pub(in super::super) async fn remove_consumer<N: Nodes>(
     const STEP: &str = "256";
     let state = state(group.stream());
     let layout = state.layout(nodes, group.stream()).await?;
-    let conflict = || Fault::new(ErrorKind::Conflict, Outcome::NotApplied, PENDING_WITHOUT_HEIR);
+    let conflict = |text: &'static str| Fault::new(ErrorKind::Conflict, Outcome::NotApplied, text);
     if heir.is_none() {
         // Looked at everywhere first, so that it is refused as a whole where that can be.
         let pending: Vec<(u16, Packed)> = layout
@@ -213,29 +214,28 @@ pub(in super::super) async fn remove_consumer<N: Nodes>(
         for reply in send_all(nodes, |node: &Node| node.control.clone(), &pending).await {
             let reply = reply.inspect_err(|fault| state.learn(fault))?;
             if Cursor::new(&reply).list()?.unwrap_or(0) > 0 {
-                return Err(conflict());
+                return Err(conflict(PENDING_WITHOUT_HEIR));
             }
         }
     }
     let mut handed = 0;
+    // What was handed over before a failure stays so.
+    let partly = |fault: Fault, handed: u64| if handed > 0 { fault.sent() } else { fault };
     for part in &layout.parts {
         let arguments = [Some(&**group.name()), Some(consumer), Some(STEP), heir].into_iter().flatten();
         let arguments = arguments.map(str::as_bytes).collect();
         let call = Call { slot: part.slot, keys: vec![part.log.as_bytes()], arguments };
         loop {
             let reply = run(nodes, |node| &node.control, &REMOVE_CONSUMER, &call).await;
-            let reply = reply.inspect_err(|fault| state.learn(fault))?;
+            let reply = reply.inspect_err(|fault| state.learn(fault)).map_err(|fault| partly(fault, handed))?;
             let mut reply = Cursor::new(&reply);
             reply.list()?;
             handed += u64::try_from(reply.number()?).unwrap_or(0);
             match reply.number()? {
                 0 => {}
                 1 => break,
-                -1 => return Err(conflict()),
-                _ => {
-                    let outcome = if handed == 0 { Outcome::NotApplied } else { Outcome::Unknown };
-                    return Err(Fault::new(ErrorKind::Conflict, outcome, TRIMMED_WHILE_PENDING));
-                }
+                -1 => return Err(conflict(PENDING_WITHOUT_HEIR)),
+                _ => return Err(partly(conflict(TRIMMED_WHILE_PENDING), handed)),
             }
         }
     }

@@ -182,6 +182,16 @@ pub(super) async fn run_all<N: Nodes>(
     replies
 }
 
+/// The replies of one operation's commands. Where one failed, the operation did; it says that nothing happened only where
+/// that is so of all.
+pub(super) fn together<R>(replies: Vec<Result<R, Fault>>) -> Result<Vec<R>, Fault> {
+    let may_have_happened =
+        |reply: &Result<R, Fault>| !matches!(reply, Err(fault) if fault.outcome == Outcome::NotApplied);
+    let partly = replies.iter().any(may_have_happened);
+    let replies: Result<Vec<R>, Fault> = replies.into_iter().collect();
+    replies.map_err(|fault| if partly { fault.sent() } else { fault })
+}
+
 pub(super) async fn by<T>(
     deadline: Instant,
     late: Outcome,

@@ -13,7 +13,7 @@ use super::layout::{Layout, Part, StreamState, millis, state, word};
 use super::node::Node;
 use super::record::read_entries;
 use super::scripts::{CLAIM, EXTEND, HISTORY, RELEASE, Script};
-use super::send::{Call, run, run_all, send, send_all};
+use super::send::{Call, run, run_all, send, send_all, together};
 use super::{Nodes, id_text, packed};
 use crate::broker::lock;
 use crate::capability::{GroupAddress, Taken};
@@ -111,8 +111,8 @@ pub(in super::super) async fn ack<N: Nodes>(
         send_all(nodes, |node: &Node| node.control.clone(), &commands).await
     };
     let mut count = 0;
-    for reply in replies {
-        count += u64::try_from(Cursor::new(&reply?).number()?).unwrap_or(0);
+    for reply in together(replies)? {
+        count += u64::try_from(Cursor::new(&reply).number()?).unwrap_or(0);
     }
     if count == 0 {
         // The server counts none in a group that isn't there, too.
@@ -151,9 +151,8 @@ async fn change<N: Nodes>(
         })
         .collect();
     let (parts, calls): (Vec<u32>, Vec<Call<'_>>) = calls.into_iter().unzip();
-    let replies = run_all(nodes, |node| &node.control, script, &calls).await;
-    let replies = parts.into_iter().zip(replies).map(|(part, reply)| Ok((part, reply?)));
-    replies.collect::<Result<_, Fault>>().inspect_err(|fault| state.learn(fault))
+    let replies = together(run_all(nodes, |node| &node.control, script, &calls).await);
+    Ok(parts.into_iter().zip(replies.inspect_err(|fault| state.learn(fault))?).collect())
 }
 
 pub(in super::super) async fn extend<N: Nodes>(

@@ -181,6 +181,81 @@ struct Legacy {
     number: u64,
 }
 
+/// Of two partitions one is broken, so each operation fails though it was done in the other.
+#[tokio::test]
+async fn what_was_done_in_part_is_not_said_to_be_undone() {
+    for broken in 0..2_u32 {
+        let (server, _broker, stream) = made(StreamSettings::new().partitions(2)).await;
+        let keys: Vec<String> = (0..20).map(|number| format!("k{number}")).collect();
+        let entries: Vec<_> = (0..20).map(entry).collect();
+        stream.append_all(keys.iter().zip(&entries)).await.unwrap();
+        let group = stream.ack_group("g").unwrap();
+        group.ensure(Start::Earliest).await.unwrap();
+        let one = group.consumer("one").unwrap();
+        let mut positions = Vec::new();
+        while positions.len() < 20 {
+            let read = one.read(20, Duration::ZERO).await.unwrap();
+            positions.extend(read.iter().map(Delivery::position));
+        }
+        let whole: Vec<Position> =
+            positions.iter().copied().filter(|position| position.partition() != broken).collect();
+        assert!(!whole.is_empty() && whole.len() < 20, "{positions:?}");
+        server.command(&["SET", &format!("{{{}.p{broken}}}:log", stream.address()), "x"]).await;
+
+        let check = |what: &str, failed: tidings::Error| {
+            assert_eq!(
+                (failed.kind(), failed.outcome()),
+                (ErrorKind::Conflict, Outcome::Unknown),
+                "{what}: {failed:?}"
+            );
+        };
+        check("releasing", one.release(positions.clone()).await.unwrap_err());
+        check("extending", one.extend(positions.clone()).await.unwrap_err());
+        let handed = group.remove_consumer("one", Some("heir")).await.unwrap_err();
+        // It goes from one to the next.
+        assert_eq!(handed.outcome(), if broken == 0 { Outcome::NotApplied } else { Outcome::Unknown }, "{handed:?}");
+        check("acknowledging", one.ack(positions.clone()).await.unwrap_err());
+        check("trimming", group.trim_acknowledged().await.unwrap_err());
+        let other = stream.ack_group("h").unwrap();
+        check("creating", other.ensure(Start::Earliest).await.unwrap_err());
+        check("deleting", other.delete().await.unwrap_err());
+        // The control: where nothing was done, that is what is said.
+        let refused =
+            one.ack(positions.iter().copied().filter(|position| !whole.contains(position))).await.unwrap_err();
+        assert_eq!(refused.outcome(), Outcome::NotApplied, "{refused:?}");
+        let log = format!("{{{}.p{}}}:log", stream.address(), 1 - broken);
+        assert_eq!(server.command(&["XLEN", &log]).await.integer(), 0, "what was acknowledged is trimmed");
+    }
+}
+
+#[tokio::test]
+async fn a_consumer_whose_entries_are_trimmed_beyond_the_first_page_is_removed_in_part() {
+    let (server, _broker, stream) = made(StreamSettings::new()).await;
+    let mut positions = Vec::new();
+    for number in 0..600 {
+        positions.push(append(&stream, number).await);
+    }
+    let group = stream.ack_group("g").unwrap();
+    group.ensure(Start::Earliest).await.unwrap();
+    let (one, heir) = (group.consumer("one").unwrap(), group.consumer("heir").unwrap());
+    assert_eq!(one.read(600, Duration::ZERO).await.unwrap().len(), 600);
+    let offset = positions[400].offset();
+    let id = format!("{}-{}", offset >> 64, offset & u128::from(u64::MAX));
+    assert_eq!(server.command(&["XDEL", &log(&stream), &id]).await.integer(), 1);
+
+    let refused = group.remove_consumer("one", Some("heir")).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Conflict, Outcome::Unknown), "{refused:?}");
+    assert!(refused.to_string().contains("its history tells which"), "{refused}");
+    let held = group.pending(None, 600).await.unwrap();
+    let of = |name: &str| held.iter().filter(|entry| entry.consumer == name).count();
+    assert_eq!((of("heir"), of("one")), (256, 344), "nothing is lost");
+    let own = one.history(None, 600).await.unwrap();
+    assert_eq!((own.deliveries.len(), own.lost), (343, vec![positions[400]]));
+    assert_eq!(group.remove_consumer("one", Some("heir")).await.unwrap(), 343);
+    let own = heir.history(None, 600).await.unwrap();
+    assert_eq!((own.deliveries.len(), own.lost.len()), (599, 0));
+}
+
 #[tokio::test]
 async fn a_stream_of_others_is_read_as_it_is() {
     let server = server().await;
