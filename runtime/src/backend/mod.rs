@@ -10,6 +10,8 @@ mod nats;
 mod redis;
 #[cfg(any(feature = "nats", feature = "redis"))]
 mod routes;
+#[cfg(any(feature = "nats", feature = "redis"))]
+mod socket;
 
 #[cfg(feature = "kafka")]
 pub use self::kafka::{GroupProtocol, Kafka, Sasl};

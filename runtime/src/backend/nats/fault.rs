@@ -93,10 +93,6 @@ impl Fault {
         Self::unreachable(text)
     }
 
-    pub(super) fn ended() -> Self {
-        Self::unreachable("the server closed the connection")
-    }
-
     pub(super) fn malformed() -> Self {
         Self::unreachable("the server sent what isn't NATS; is it a NATS server at all?")
     }

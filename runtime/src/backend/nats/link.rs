@@ -1,33 +1,23 @@
 //! One connection: connected, greeted, and read as operations.
 
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_nats::ServerInfo;
 use bytes::BytesMut;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
+use super::super::socket::Socket;
 use super::fault::{Complaint, Fault};
 use super::settings::Settings;
 use super::url::Endpoint;
 use super::wire::{self, Op, PING, Reader};
 use crate::error::{ErrorKind, Outcome};
-
-/// Room for reading: as much is asked of the system at once.
-const READ: usize = 64 << 10;
-/// What a record of TLS holds at most. The server reads all of one or nothing.
-const TLS_RECORD: usize = 16 << 10;
-
-trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// The servers of a URL, of which one is connected to.
 #[derive(Debug, Default)]
@@ -40,11 +30,9 @@ pub(super) struct Servers {
 ///
 /// It starts no task, no timer once it is connected, and is closed when it is dropped.
 pub(super) struct Link {
-    stream: Box<dyn Duplex>,
+    socket: Socket,
     unread: BytesMut,
     reader: Reader,
-    unflushed: bool,
-    tls: bool,
     /// What the server said when it was greeted.
     pub(super) info: ServerInfo,
 }
@@ -91,7 +79,7 @@ impl Link {
         let stream = TcpStream::connect(&*addresses).await.map_err(|error| Fault::connect(&error))?;
         // Every write here is a whole batch, which has nothing to wait for.
         stream.set_nodelay(true).map_err(|error| Fault::io(&error))?;
-        let mut link = Self::over(Box::new(stream), false);
+        let mut link = Self::over(Socket::plain(stream));
         if settings.tls_first {
             link = link.secured(settings, endpoint, limit).await?;
         }
@@ -104,9 +92,9 @@ impl Link {
         Ok(link)
     }
 
-    fn over(stream: Box<dyn Duplex>, tls: bool) -> Self {
-        let unread = BytesMut::with_capacity(READ);
-        Self { stream, unread, reader: Reader::default(), unflushed: false, tls, info: ServerInfo::default() }
+    fn over(socket: Socket) -> Self {
+        let unread = BytesMut::with_capacity(Socket::READ);
+        Self { socket, unread, reader: Reader::default(), info: ServerInfo::default() }
     }
 
     async fn secured(self, settings: &Settings, endpoint: &Endpoint, limit: Duration) -> Result<Self, Fault> {
@@ -117,12 +105,12 @@ impl Link {
         let connector = settings.connector().map_err(Fault::unreachable)?;
         let name = ServerName::try_from(endpoint.host.clone())
             .map_err(|_| Fault::unreachable("the host isn't a name that a certificate can have"))?;
-        let shaken = timeout(limit / 4 * 3, connector.connect(name, self.stream)).await;
+        let shaken = timeout(limit / 4 * 3, connector.connect(name, self.socket.into_stream())).await;
         let shaken = shaken.map_err(|_| {
             let text = "the TLS handshake didn't finish in time; does the port speak TLS?";
             Fault::new(ErrorKind::Timeout, Outcome::NotApplied, text)
         })?;
-        Ok(Self::over(Box::new(shaken.map_err(|error| Fault::handshake(&error))?), true))
+        Ok(Self::over(Socket::secured(shaken.map_err(|error| Fault::handshake(&error))?)))
     }
 
     async fn greet(&mut self, settings: &Settings, name: &str) -> Result<(), Fault> {
@@ -131,11 +119,7 @@ impl Link {
         greeting.splice(0..0, *b"CONNECT ");
         greeting.extend_from_slice(b"\r\n");
         greeting.extend_from_slice(PING);
-        let written = async {
-            self.stream.write_all(&greeting).await?;
-            self.stream.flush().await
-        };
-        let mut failed = written.await.err().map(|error| Fault::io(&error));
+        let mut failed = self.socket.write(&greeting).await.err().map(|error| Fault::io(&error));
         loop {
             match self.op().await {
                 Ok(Op::Pong) => return Ok(()),
@@ -155,8 +139,7 @@ impl Link {
         let mut command = Vec::new();
         wire::subscribe(&mut command, subject, sid);
         command.extend_from_slice(PING);
-        self.stream.write_all(&command).await.map_err(|error| Fault::io(&error))?;
-        self.stream.flush().await.map_err(|error| Fault::io(&error))?;
+        self.socket.write(&command).await.map_err(|error| Fault::io(&error))?;
         loop {
             match self.op().await? {
                 Op::Pong => return Ok(()),
@@ -185,13 +168,7 @@ impl Link {
 
     /// Reads more, and fails at the end of the stream.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        self.unread.reserve(READ / 4);
-        let read = ready!(pin!(self.stream.read_buf(&mut self.unread)).poll(cx));
-        Poll::Ready(match read {
-            Ok(0) => Err(Fault::ended()),
-            Ok(_) => Ok(()),
-            Err(error) => Err(Fault::io(&error)),
-        })
+        self.socket.poll_fill(cx, &mut self.unread).map_err(|error| Fault::io(&error))
     }
 
     /// Writes the bytes from a place on, and moves it; ready when all are with the system.
@@ -201,23 +178,7 @@ impl Link {
         bytes: &[u8],
         from: &mut usize,
     ) -> Poll<Result<(), Fault>> {
-        while *from < bytes.len() {
-            // Over TLS a write that fails may have sent some of what it was given. The first is one record, so that nothing
-            // was sent that the server can read while nothing counts as written.
-            let end = if self.tls && *from == 0 { bytes.len().min(TLS_RECORD) } else { bytes.len() };
-            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &bytes[*from..end]));
-            match written {
-                Ok(0) => return Poll::Ready(Err(Fault::ended())),
-                Ok(count) => *from += count,
-                Err(error) => return Poll::Ready(Err(Fault::io(&error))),
-            }
-            self.unflushed = true;
-        }
-        if self.unflushed {
-            ready!(Pin::new(&mut self.stream).poll_flush(cx)).map_err(|error| Fault::io(&error))?;
-            self.unflushed = false;
-        }
-        Poll::Ready(Ok(()))
+        self.socket.poll_write(cx, bytes, from).map_err(|error| Fault::io(&error))
     }
 }
 

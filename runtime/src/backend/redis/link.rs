@@ -1,44 +1,32 @@
 //! One connection: connected, logged in, and read as values.
 
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use redis::{Value, ValueCodec};
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::time::timeout;
 use tokio_util::codec::Decoder;
 
+use super::super::socket::Socket;
 use super::fault::Fault;
 use super::pipeline::Answer;
 use super::resp::Scan;
 use super::settings::Settings;
 use super::url::Endpoint;
 
-/// Room for reading: as much is asked of the system at once.
-const READ: usize = 64 << 10;
-/// What a record of TLS holds at most. The server reads all of one or nothing.
-const TLS_RECORD: usize = 16 << 10;
-
-trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
-
 /// A connection on which the server speaks RESP3.
 ///
 /// It starts no task, no timer once it is connected, and is closed when it is dropped.
 pub(super) struct Link {
-    stream: Box<dyn Duplex>,
+    socket: Socket,
     unread: BytesMut,
     /// For what is read as the client crate's values. A connection is read either so or as replies.
     codec: ValueCodec,
     scan: Scan,
-    unflushed: bool,
-    tls: bool,
     /// What the server said when it was greeted.
     hello: Option<Value>,
 }
@@ -48,8 +36,8 @@ impl Link {
     pub(super) async fn connect(settings: &Settings, endpoint: &Endpoint, limit: Duration) -> Result<Self, Fault> {
         let handshake_limit = limit / 4 * 3;
         let unconnected = |error| Fault::connect(&error, endpoint);
-        let stream: Box<dyn Duplex> = match endpoint {
-            Endpoint::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(unconnected)?),
+        let socket = match endpoint {
+            Endpoint::Unix(path) => Socket::plain(UnixStream::connect(path).await.map_err(unconnected)?),
             Endpoint::Tcp { host, port } => {
                 let addresses: Vec<SocketAddr> =
                     lookup_host((host.as_str(), *port)).await.map_err(|_| Fault::unresolved())?.collect();
@@ -65,28 +53,27 @@ impl Link {
                         .map_err(|_| Fault::unreachable("the host isn't a name that a certificate can have"))?;
                     let shaken = timeout(handshake_limit, connector.connect(name, stream)).await;
                     let shaken = shaken.map_err(|_| Fault::handshake_timeout())?;
-                    Box::new(shaken.map_err(|error| Fault::handshake(&error))?)
+                    Socket::secured(shaken.map_err(|error| Fault::handshake(&error))?)
                 } else {
-                    Box::new(stream)
+                    Socket::plain(stream)
                 }
             }
         };
-        let mut link = Self::over(stream, settings.address.tls);
+        let mut link = Self::over(socket);
         link.log_in(settings).await?;
         Ok(link)
     }
 
-    fn over(stream: Box<dyn Duplex>, tls: bool) -> Self {
-        let unread = BytesMut::with_capacity(READ);
-        let codec = ValueCodec::default();
-        Self { stream, unread, codec, scan: Scan::default(), unflushed: false, tls, hello: None }
+    fn over(socket: Socket) -> Self {
+        let unread = BytesMut::with_capacity(Socket::READ);
+        Self { socket, unread, codec: ValueCodec::default(), scan: Scan::default(), hello: None }
     }
 
     /// One whose other end takes so many bytes before it has to be read.
     #[cfg(test)]
     pub(super) fn taking(bytes: usize) -> (Self, tokio::io::DuplexStream) {
         let (near, far) = tokio::io::duplex(bytes);
-        (Self::over(Box::new(near), false), far)
+        (Self::over(Socket::plain(near)), far)
     }
 
     async fn log_in(&mut self, settings: &Settings) -> Result<(), Fault> {
@@ -112,8 +99,7 @@ impl Link {
 
     /// Sends one command that was packed already, and returns its reply.
     pub(super) async fn send(&mut self, command: &[u8], word: &str) -> Result<Value, Fault> {
-        self.stream.write_all(command).await.map_err(|error| Fault::io(&error))?;
-        self.stream.flush().await.map_err(|error| Fault::io(&error))?;
+        self.socket.write(command).await.map_err(|error| Fault::io(&error))?;
         loop {
             match std::future::poll_fn(|cx| self.poll_value(cx)).await? {
                 Value::ServerError(error) => return Err(Fault::refusal(&error, word)),
@@ -135,13 +121,7 @@ impl Link {
 
     /// Reads more, and fails at the end of the stream.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        self.unread.reserve(READ / 4);
-        let read = ready!(pin!(self.stream.read_buf(&mut self.unread)).poll(cx));
-        Poll::Ready(match read {
-            Ok(0) => Err(Fault::unreachable("the server closed the connection")),
-            Ok(_) => Ok(()),
-            Err(error) => Err(Fault::io(&error)),
-        })
+        self.socket.poll_fill(cx, &mut self.unread).map_err(|error| Fault::io(&error))
     }
 
     /// Takes the next value from what was read.
@@ -197,7 +177,7 @@ impl Link {
 
     /// Says that nothing more is sent.
     pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        Pin::new(&mut *self.stream).poll_shutdown(cx).map_err(|error| Fault::io(&error))
+        self.socket.poll_shutdown(cx).map_err(|error| Fault::io(&error))
     }
 
     /// Writes what it can, from `*from` on, and hands all to the system.
@@ -207,22 +187,7 @@ impl Link {
         bytes: &[u8],
         from: &mut usize,
     ) -> Poll<Result<(), Fault>> {
-        while *from < bytes.len() {
-            // Over TLS a write that fails may have sent some of what it was given. The first is one record, so that nothing
-            // was sent that the server can read while nothing counts as written.
-            let end = if self.tls && *from == 0 { bytes.len().min(TLS_RECORD) } else { bytes.len() };
-            match ready!(Pin::new(&mut *self.stream).poll_write(cx, &bytes[*from..end])) {
-                Ok(0) => return Poll::Ready(Err(Fault::unreachable("the server closed the connection"))),
-                Ok(written) => *from += written,
-                Err(error) => return Poll::Ready(Err(Fault::io(&error))),
-            }
-            self.unflushed = true;
-        }
-        if self.unflushed {
-            ready!(Pin::new(&mut *self.stream).poll_flush(cx)).map_err(|error| Fault::io(&error))?;
-            self.unflushed = false;
-        }
-        Poll::Ready(Ok(()))
+        self.socket.poll_write(cx, bytes, from).map_err(|error| Fault::io(&error))
     }
 }
 

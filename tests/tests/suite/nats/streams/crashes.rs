@@ -1,7 +1,7 @@
 //! Servers that are killed, paused and cut off under streams.
 
 use futures_util::StreamExt as _;
-use tidings_tests::harness::{Cut, Direction, NatsCluster, Proxy};
+use tidings_tests::harness::{Cut, Direction, NatsCluster, NatsTls, Proxy};
 
 use super::*;
 
@@ -323,4 +323,43 @@ async fn a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost_on_nats_2_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost_on_nats_2_15() {
     a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost(NatsKind::Nats215).await;
+}
+
+/// TLS takes more than a socket does at once, so a write that fails may have sent a part of what was given to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_appended_twice_where_tls_breaks_in_the_middle_of_a_batch() {
+    const ROUNDS: u64 = 40;
+    const EACH: u64 = 20;
+    const LARGE: usize = 900_000;
+    let server = harness::Nats::start(NatsKind::Nats210, NatsOptions::default().tls(NatsTls::On)).await;
+    let proxy = Proxy::start(server.port()).await;
+    let authority = std::fs::read(&server.tls().unwrap().ca).unwrap();
+    let client = Nats::new(format!("tls://localhost:{}", proxy.port())).unwrap().authority(authority);
+    let stream = Row::stream(&broker_of(client, Limits::default().append_bytes(2 * LARGE))).unwrap();
+    created(&stream, StreamSettings::new()).await;
+    let mut fates = Fates::new();
+    for round in 0..ROUNDS {
+        let first = round * (EACH + 1);
+        // So that there is a connection.
+        fill(&stream, [first]).await;
+        fates.insert(first, Ok(()));
+        let large = |place| if place > EACH / 2 { LARGE } else { 0 };
+        let batch: Vec<Row> =
+            (1..=EACH).map(|place| Row { n: first + place, filler: "x".repeat(large(place)) }).collect();
+        let cut = if round % 2 == 0 { Cut::Reset } else { Cut::Finish };
+        proxy.cut_after(Direction::ToServer, 20_000 + 9_000 * usize::try_from(round).unwrap(), cut);
+        let appended = within("a batch ends", stream.append_all(batch.iter().map(|row| (&1, row)))).await.unwrap();
+        let fate = |appended: Result<_, tidings::Error>| appended.map(|_| ()).map_err(|failed| failed.outcome());
+        fates.extend((first + 1..).zip(appended.into_iter().map(fate)));
+    }
+    let unknown = fates.values().filter(|fate| **fate == Err(Outcome::Unknown)).count();
+    assert!(unknown > 100, "only {unknown} appends were cut");
+    let last = ROUNDS * (EACH + 1);
+    fill(&stream, [last]).await;
+    let mut there = Vec::new();
+    let mut tail = stream.tail(Start::Earliest);
+    while there.last() != Some(&last) {
+        there.push(within("the tail goes on", tail.receive()).await.unwrap().value().unwrap().n);
+    }
+    hold(&fates, &there);
 }
