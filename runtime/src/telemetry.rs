@@ -230,10 +230,16 @@ pub(crate) fn revoked(declaration: Declaration, system: &'static str, partitions
     );
 }
 
-pub(crate) fn trimmed(declaration: Declaration, system: &'static str, after: Option<Position>, first: Position) {
+pub(crate) fn trimmed(
+    declaration: Declaration,
+    system: &'static str,
+    after: Option<Position>,
+    first: Position,
+    certain: bool,
+) {
     event!(
         WARN, declaration, system, "receive",
-        { "tidings.after" = after.map(tracing::field::display), "tidings.first" = %first },
+        { "tidings.after" = after.map(tracing::field::display), "tidings.first" = %first, "tidings.certain" = certain },
         "records were removed before they were read"
     );
 }

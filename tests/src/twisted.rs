@@ -6,8 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tidings::capability::{
-    AckGroups, Backend, BackendError, Checked, GroupAddress, Host, Log, Read, Record, Stored, StreamAddress, Taken,
-    Wanted,
+    AckGroups, Backend, BackendError, Checked, GroupAddress, Host, Log, Read, Record, StreamAddress, Taken, Wanted,
 };
 use tidings::{Depth, Durability, PendingEntry, Position, Positions, Receipt, Start, StreamSettings};
 
@@ -48,7 +47,7 @@ pub trait Twist: Send + Sync + 'static {
         consumer: &str,
         max: usize,
         wait: Duration,
-    ) -> impl Future<Output = Result<Vec<Stored>, BackendError>> + Send
+    ) -> impl Future<Output = Result<Read, BackendError>> + Send
     where
         Self: Sized,
     {
@@ -241,7 +240,7 @@ impl<W: Twist> AckGroups for Twisted<W> {
         consumer: &str,
         max: usize,
         wait: Duration,
-    ) -> impl Future<Output = Result<Vec<Stored>, BackendError>> + Send {
+    ) -> impl Future<Output = Result<Read, BackendError>> + Send {
         W::read_new(client, group, consumer, max, wait)
     }
 

@@ -1,7 +1,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use tidings::capability::{AckGroups, BackendError, GroupAddress, Log, Read, Record, Stored, StreamAddress, Taken};
+use tidings::capability::{AckGroups, BackendError, GroupAddress, Log, Read, Record, StreamAddress, Taken};
 use tidings::{Depth, Durability, PendingEntry, Position, Positions, Receipt, Start, StreamSettings};
 
 use crate::backends::backend;
@@ -89,7 +89,7 @@ impl AckGroups for NoUnits {
         _: &str,
         _: usize,
         _: Duration,
-    ) -> Result<Vec<Stored>, BackendError> {
+    ) -> Result<Read, BackendError> {
         match *client {}
     }
 

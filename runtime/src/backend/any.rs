@@ -14,7 +14,7 @@ use super::Nats;
 use super::{Redis, RedisCluster};
 use crate::capability::{
     AckGroups, Backend, BackendError, BoundDurable, Capability, Checked, CommitGroups, Cursors, Dedup, Feed, Fetched,
-    GroupAddress, GroupMember, Host, InboxMarks, Log, Outgoing, PatternPubSub, PubSub, Pulled, Read, Record, Stored,
+    GroupAddress, GroupMember, Host, InboxMarks, Log, Outgoing, PatternPubSub, PubSub, Pulled, Read, Record,
     StreamAddress, Taken, Ticket, Tombstones, Transactions, Unit, Unsubscribe, Verdict, Wanted,
 };
 use crate::error::{Error, ErrorKind, Operation, Outcome};
@@ -573,7 +573,7 @@ impl AckGroups for AnyBackend {
             consumer: &str,
             max: usize,
             wait: Duration
-        ) -> Vec<Stored>;
+        ) -> Read;
         history(
             group: &GroupAddress,
             consumer: &str,

@@ -101,7 +101,7 @@ pub trait Log: Backend {
 pub enum Read {
     /// The records, which may be none.
     Records(Vec<Stored>),
-    /// Records after a position are gone.
+    /// Records after a position, or that a group hasn't had, are gone.
     Trimmed {
         /// The first position left of that partition.
         first: Position,
@@ -144,8 +144,10 @@ impl Taken {
 ///    beyond the end is the end. A group that is there already stays where it is. Every other operation on a missing
 ///    group or stream is `Absent`.
 /// 2. [`read_new`](Self::read_new) hands each entry to one consumer of the group, and keeps it pending until it is
-///    acknowledged. Other groups and plain reads are unaffected. It waits as [`Log::read`] does. Dropped midway, what
-///    it was being handed stays pending, and is given back by [`release`](Self::release) where the system still answers.
+///    acknowledged. Other groups and plain reads are unaffected. It waits as [`Log::read`] does. Where entries were
+///    removed before the group had them, it answers [`Read::Trimmed`], once, and goes on with the next call. Dropped
+///    midway, what it was being handed stays pending, and is given back by [`release`](Self::release) where the system
+///    still answers.
 /// 3. [`history`](Self::history) redelivers a consumer's own pending entries after a position, in order, and counts it.
 /// 4. [`ack`](Self::ack) returns when recorded, with the number of positions that were pending.
 /// 5. [`claim`](Self::claim) moves entries that have been idle at least so long to the consumer, the oldest first, counts
@@ -186,7 +188,7 @@ pub trait AckGroups: Log {
         consumer: &str,
         max: usize,
         wait: Duration,
-    ) -> impl Future<Output = Result<Vec<Stored>, BackendError>> + Send;
+    ) -> impl Future<Output = Result<Read, BackendError>> + Send;
 
     /// Reads at most `max` of the consumer's own pending entries, after a position in the order of partition and offset.
     fn history(

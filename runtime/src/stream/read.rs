@@ -85,9 +85,13 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
                     Some(before) => from.advance(Position::new(first.partition(), before)),
                     None => from.remove(first.partition()),
                 }
-                Err(self.error(ErrorKind::Trimmed { certain }, Operation::Read).first_left_at(first))
+                Err(self.trimmed(Operation::Read, first, certain))
             }
         }
+    }
+
+    pub(super) fn trimmed(&self, operation: Operation, first: Position, certain: bool) -> Error {
+        self.error(ErrorKind::Trimmed { certain }, operation).first_left_at(first)
     }
 }
 

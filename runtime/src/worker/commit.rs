@@ -331,8 +331,8 @@ where
                 self.notice(WorkerNotice::Revoked { partitions: &partitions });
             }
             Fetched::Trimmed { after, first } => {
-                telemetry::trimmed(declaration, system, after, first);
-                self.notice(WorkerNotice::Trimmed { after, first });
+                telemetry::trimmed(declaration, system, after, first, true);
+                self.notice(WorkerNotice::Trimmed { after, first, certain: true });
             }
         }
     }

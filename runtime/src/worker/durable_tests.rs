@@ -73,7 +73,7 @@ impl Bench {
                 }
                 WorkerNotice::Undelivered { position } => format!("undelivered {}", position.offset()),
                 WorkerNotice::HeldUp { position } => format!("held up {}", position.offset()),
-                WorkerNotice::Trimmed { after, first } => {
+                WorkerNotice::Trimmed { after, first, .. } => {
                     format!("trimmed {:?} {}", after.map(crate::Position::offset), first.offset())
                 }
                 other => other.to_string(),

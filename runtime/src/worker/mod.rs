@@ -143,12 +143,14 @@ pub enum WorkerNotice<'a> {
         /// Which.
         partitions: &'a [u32],
     },
-    /// Records of a commit group's partition, or of a durable, were removed before they could be read. They are gone.
+    /// Records were removed from the stream before group or durable could hand them out. They are gone.
     Trimmed {
-        /// After which the worker would have gone on; `None` before the first.
+        /// After which the worker would have gone on; `None` before the first, and of an ack group, which doesn't tell.
         after: Option<Position>,
         /// The first that is left, where it goes on.
         first: Position,
+        /// Whether that is so for sure, or only may be.
+        certain: bool,
     },
     /// No more of a partition, or of a durable, is read until what holds it up is settled, which takes a restart where it
     /// failed.
@@ -197,13 +199,13 @@ impl fmt::Display for WorkerNotice<'_> {
             }
             Self::Assigned { partitions } => write!(f, "assigned: partitions {partitions:?}"),
             Self::Revoked { partitions } => write!(f, "no longer this worker's: partitions {partitions:?}"),
-            Self::Trimmed { after, first } => {
-                f.write_str("removed from the stream before they were read: from ")?;
-                match after {
-                    Some(after) => write!(f, "after `{after}`")?,
-                    None => f.write_str("the first on")?,
+            Self::Trimmed { after, first, certain } => {
+                f.write_str(if *certain { "removed" } else { "perhaps removed" })?;
+                f.write_str(" from the stream before they were read: ")?;
+                if let Some(after) = after {
+                    write!(f, "from after `{after}` ")?;
                 }
-                write!(f, " to before `{first}`")
+                write!(f, "up to before `{first}`")
             }
             Self::HeldUp { position } => {
                 write!(f, "`{position}` holds up what comes after it: too many records after it wait to be settled")

@@ -15,7 +15,7 @@ use super::shared::{
 use super::slot::Handler;
 use super::{Worker, WorkerNotice};
 use crate::broker::{Tracked, lock};
-use crate::capability::{AckGroups, BackendError, Stored, Taken};
+use crate::capability::{AckGroups, BackendError, Read, Stored, Taken};
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, HandlerError, Operation};
@@ -375,9 +375,16 @@ where
             }
             let wait = claim_at.saturating_duration_since(Instant::now()).min(LONGEST_WAIT);
             let reading = B::read_new(client, group, &self.worker.name, max, wait.max(Duration::from_millis(1)));
-            let records = self.operate(reading).await?;
-            self.measure(&records);
-            self.queue.push(records, false);
+            match self.operate(reading).await? {
+                Read::Records(records) => {
+                    self.measure(&records);
+                    self.queue.push(records, false);
+                }
+                Read::Trimmed { first, certain } => {
+                    telemetry::trimmed(self.stream.declaration(), self.system(), None, first, certain);
+                    self.notice(WorkerNotice::Trimmed { after: None, first, certain });
+                }
+            }
             self.give_back_refused().await?;
         }
     }

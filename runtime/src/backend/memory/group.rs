@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::log::{Partition, State, failed, position, rotated};
-use crate::capability::{BackendError, Stored, Taken};
+use crate::capability::{BackendError, Read, Stored, Taken};
 use crate::error::ErrorKind;
 use crate::stream::{Depth, PENDING_WITHOUT_HEIR, PendingEntry, Position, Positions, Start, TRIMMED_WHILE_PENDING};
 
@@ -101,14 +101,23 @@ impl Group {
         name
     }
 
-    pub(super) fn read_new(&mut self, partitions: &[Partition], consumer: &str, max: usize) -> Vec<Stored> {
+    pub(super) fn read_new(&mut self, partitions: &[Partition], consumer: &str, max: usize) -> Read {
         let consumer = self.consumer(consumer);
         let now = Instant::now();
         let mut records = Vec::new();
         self.rotation = self.rotation.wrapping_add(1);
         for index in rotated(partitions.len(), self.rotation) {
             let (part, partition) = (&mut self.parts[index], &partitions[index]);
-            part.next = part.next.max(partition.first);
+            if part.next < partition.first {
+                // What was read comes first; the next read tells this.
+                if !records.is_empty() {
+                    continue;
+                }
+                part.next = partition.first;
+                if let Some(first) = position(index, part.next) {
+                    return Read::Trimmed { first, certain: true };
+                }
+            }
             while records.len() < max
                 && let Some(record) = partition.get(part.next)
                 && let Some(position) = position(index, part.next)
@@ -120,7 +129,7 @@ impl Group {
                 part.next += 1;
             }
         }
-        records
+        Read::Records(records)
     }
 
     /// Delivers these again, which are pending, in order. Those that are gone from the stream are pending no longer.

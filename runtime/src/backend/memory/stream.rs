@@ -5,9 +5,7 @@ use std::time::Duration;
 use super::log::{Log as Kept, failed};
 use super::{Memory, MemoryClient, unavailable};
 use crate::broker::{Waiting, lock};
-use crate::capability::{
-    AckGroups, BackendError, Dedup, GroupAddress, Log, Read, Record, Stored, StreamAddress, Taken,
-};
+use crate::capability::{AckGroups, BackendError, Dedup, GroupAddress, Log, Read, Record, StreamAddress, Taken};
 use crate::error::ErrorKind;
 use crate::stream::{Depth, Durability, PendingEntry, Position, Positions, Receipt, Start, StreamSettings};
 
@@ -144,7 +142,6 @@ impl Log for Memory {
         wait: Duration,
     ) -> Result<Read, BackendError> {
         let log = client.log(stream)?;
-        let found = |read: &Read| !matches!(read, Read::Records(records) if records.is_empty());
         client.wait(log, wait, || log.read(after, max), found).await
     }
 }
@@ -173,7 +170,7 @@ impl AckGroups for Memory {
         consumer: &str,
         max: usize,
         wait: Duration,
-    ) -> Result<Vec<Stored>, BackendError> {
+    ) -> Result<Read, BackendError> {
         let log = client.reach(group.stream()).await?;
         let look = || {
             log.with(|state| {
@@ -181,7 +178,7 @@ impl AckGroups for Memory {
                 Ok(group.read_new(partitions, consumer, max))
             })
         };
-        client.wait(log, wait, look, |records| !records.is_empty()).await
+        client.wait(log, wait, look, found).await
     }
 
     async fn history(
@@ -279,4 +276,8 @@ impl AckGroups for Memory {
             group.remove_consumer(partitions, consumer, heir)
         })
     }
+}
+
+fn found(read: &Read) -> bool {
+    !matches!(read, Read::Records(records) if records.is_empty())
 }

@@ -50,6 +50,11 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// Ids of appends are remembered in `{<address>}:ids` and `{<address>}:ids:times`. An entry is trimmed by whole nodes of
 /// the server's tree; what was given back is idle since 1970.
 ///
+/// What was removed before an ack group had it is told by the server's count of what the group has read. That is compared
+/// with each read where the stream has retention or an address of its own, otherwise once a second. A group that begins in
+/// the middle isn't counted until it has got to the end, so it is told `Trimmed { certain: false }`. What a transaction of
+/// others appends and removes at once, while a read waits, isn't seen.
+///
 /// # Rights
 ///
 /// A user that publishes needs `+publish`; one that subscribes needs `+subscribe +unsubscribe +ping`; both need the

@@ -68,6 +68,9 @@ pub async fn ack_claim_lost<S: Streams<Backend: AckGroups>>(subject: S) {
         RULE.takes("reading", if n < 2 { &one } else { &two }, 1, [n]).await;
     }
     let first = RULE.overrun(&subject, &stream, told[3]).await;
+    // What was removed unread is told apart from what was pending.
+    let unread = RULE.fails("reading", three.read(1, Duration::ZERO)).await;
+    RULE.same("the first left", unread.first_left(), Some(first));
     let kept = RULE.ok("reading", three.read(1, Duration::ZERO)).await;
     RULE.same("the first left is the next", places(&kept), [first]);
 

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use super::Streams;
 use super::entries::Entry;
-use super::steps::{behind, short};
+use super::steps::{behind, places, short};
+use crate::capability::AckGroups;
 use crate::conformance::rule::Rule;
 use crate::error::{Error, ErrorKind};
 use crate::stream::{Position, Positions, Start};
@@ -76,4 +77,50 @@ pub async fn tail_trimmed<S: Streams>(subject: S) {
     RULE.same("what is left begins there", own[0].0, first);
     let others: Vec<_> = read.iter().filter(|(position, _)| position.partition() != overrun).map(|(_, n)| *n).collect();
     RULE.same("the other partition", others, other.map(|_| 77).into_iter().collect::<Vec<_>>());
+}
+
+/// `read-after`, of an ack group: what was removed before the group had it is told to one consumer, once, and reading goes on
+/// at the first left. What the group has had isn't told.
+pub async fn ack_trimmed<S: Streams<Backend: AckGroups>>(subject: S) {
+    const RULE: Rule = Rule("read-after");
+    let stream = RULE.entries_of(&subject, short::<S>()).await;
+    let group = RULE.group::<S>(&stream, "g").await;
+    let (one, two) = (RULE.consumer(&group, "one"), RULE.consumer(&group, "two"));
+    let told = RULE.fill(&stream, 0..1).await;
+    RULE.takes("before anything is removed", &one, 10, 0..1).await;
+    let overtaken = |what: &str, error: &Error, first: Position| {
+        RULE.that(matches!(error.kind(), ErrorKind::Trimmed { .. }), &format!("{what}: {error}"));
+        RULE.same(what, error.first_left(), Some(first));
+    };
+    let first = RULE.overrun(&subject, &stream, told[0]).await;
+    overtaken("reading", &RULE.fails("reading", one.read(1, Duration::ZERO)).await, first);
+    let read = RULE.ok("reading on", one.read(1, Duration::ZERO)).await;
+    RULE.same("what is left begins there", places(&read), [first]);
+    RULE.ok("acknowledging", one.ack([first])).await;
+    let read = RULE.ok("another isn't told", two.read(1, Duration::ZERO)).await;
+    RULE.ok("acknowledging", two.ack(places(&read))).await;
+    let settled = async || {
+        loop {
+            let read = RULE.ok("reading on", one.read(100, Duration::ZERO)).await;
+            if read.is_empty() {
+                return;
+            }
+            RULE.ok("acknowledging", one.ack(places(&read))).await;
+        }
+    };
+    settled().await;
+
+    // Nothing that was had is told when it goes, nor what went before a group was made.
+    RULE.ok("acknowledging", one.ack(told)).await;
+    RULE.ok("trimming", group.trim_acknowledged()).await;
+    let last = RULE.fill(&stream, [7]).await[0];
+    RULE.takes("after what is settled went", &one, 10, [7]).await;
+    let late = RULE.group::<S>(&stream, "late").await;
+    RULE.ok("a group that is made late", RULE.consumer(&late, "one").read(100, Duration::ZERO)).await;
+
+    // The same for one who follows.
+    let first = RULE.overrun(&subject, &stream, last).await;
+    let mut tail = one.tail(false);
+    overtaken("following", &RULE.fails("following", tail.receive()).await, first);
+    RULE.same("following on", RULE.ok("following on", tail.receive()).await.position(), first);
 }

@@ -5,7 +5,7 @@ use super::crew::{Crew, IDLE, Seen, count, note};
 use crate::capability::AckGroups;
 use crate::conformance::Subject;
 use crate::conformance::rule::{Rule, limits};
-use crate::stream::StreamSettings;
+use crate::stream::{Delivery, Position, Start, StreamSettings};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -103,5 +103,32 @@ pub async fn worker_lost<S: Subject<Backend: AckGroups>>(subject: S) {
         );
         let seen = crew.journal.seen();
         RULE.that(count(&seen, |seen| matches!(seen, Seen::Gap(..))) == 0, "what is trimmed is no gap");
+    }
+}
+
+/// `read-after`: a worker is told what was removed before its group had it, once, before it handles what is left.
+pub async fn worker_trimmed<S: Subject<Backend: AckGroups>>(subject: S) {
+    const RULE: Rule = Rule("read-after");
+    for max_len in [Some(100), None] {
+        let mut settings = StreamSettings::new();
+        settings.max_len = max_len;
+        let crew = Crew::with(RULE, &subject, settings, limits()).await;
+        crew.append(0..510, 10).await;
+        let left = RULE.ok("reading", crew.stream.read(Start::Earliest, 510, Duration::ZERO)).await;
+        let left: Vec<Position> = left.iter().map(Delivery::position).collect();
+        let script = async {
+            crew.handled(left.len()).await;
+            crew.pending_is("nothing is pending any more", []).await;
+            crew.stop.stop();
+        };
+        crew.stopped(crew.worker("a").run(note), script).await;
+        crew.each_once("what is left", left.iter().map(|position| crew.number(*position)));
+        let seen = crew.journal.seen();
+        let told: Vec<_> = seen.iter().filter(|seen| matches!(seen, Seen::Trimmed(_))).collect();
+        let expected = Seen::Trimmed(left[0]);
+        RULE.same("what is told", told, max_len.map(|_| &expected).into_iter().collect::<Vec<_>>());
+        let place = |of: &dyn Fn(&Seen) -> bool| seen.iter().position(of);
+        let (told, began) = (place(&|seen| *seen == expected), place(&|seen| matches!(seen, Seen::Began { .. })));
+        RULE.that(told < began, "it is told before anything is handled");
     }
 }

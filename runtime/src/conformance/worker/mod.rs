@@ -13,7 +13,7 @@ mod settle;
 mod stop;
 
 pub use bounds::worker_read_ahead;
-pub use claim::{worker_claim, worker_lost};
+pub use claim::{worker_claim, worker_lost, worker_trimmed};
 pub use ends::{worker_close, worker_dropped, worker_hung};
 pub use gap::{worker_gap, worker_silence};
 pub use lost::{worker_group_lost, worker_stream_lost};
@@ -35,7 +35,7 @@ macro_rules! __conformance_workers {
 
             $crate::__conformance_tests!($subject:
                 worker_order, worker_settle, worker_kept, worker_stop, worker_stop_bounded, worker_restart,
-                worker_claim, worker_lost, worker_group_lost, worker_stream_lost, worker_gap, worker_read_ahead,
+                worker_claim, worker_lost, worker_trimmed, worker_group_lost, worker_stream_lost, worker_gap, worker_read_ahead,
                 worker_dropped, worker_close, worker_settings,
             );
             $($crate::__conformance_workers!(@$ability $subject);)*

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::{Delivery, Position};
 use super::{AckGroup, Tail};
 use crate::call::Call;
-use crate::capability::{AckGroups, Taken};
+use crate::capability::{AckGroups, Read, Taken};
 use crate::codec::Decode;
 use crate::declaration::StreamSpec;
 use crate::error::{Error, ErrorKind, Operation};
@@ -55,7 +55,8 @@ impl<T: StreamSpec, B: AckGroups> Consumer<T, B> {
     ///
     /// # Errors
     ///
-    /// `Absent` where group or stream isn't there; `Invalid` (`max` outside 1 to `read_records`), `Timeout`, `Unavailable`,
+    /// `Trimmed` where entries were removed before the group had them, with the first position left: one consumer is told,
+    /// once, and the next call goes on there. `Absent` where group or stream isn't there; `Invalid` (`max` outside 1 to `read_records`), `Timeout`, `Unavailable`,
     /// `Refused`, `Forbidden`, `Overloaded`, `Closed`. With an unknown outcome entries may have become pending without
     /// having been seen: the [history](Self::history) has them.
     ///
@@ -82,8 +83,10 @@ impl<T: StreamSpec, B: AckGroups> Consumer<T, B> {
         let stream = &self.group.stream;
         stream.within_page(max, Operation::Consume)?;
         let reading = B::read_new(stream.client(), &self.group.bound.address, &self.name, max, wait);
-        let records = stream.observe(Operation::Consume, reading).await?;
-        Ok(records.into_iter().map(Delivery::decode).collect())
+        match stream.observe(Operation::Consume, reading).await? {
+            Read::Records(records) => Ok(records.into_iter().map(Delivery::decode).collect()),
+            Read::Trimmed { first, certain } => Err(stream.trimmed(Operation::Consume, first, certain)),
+        }
     }
 
     /// Reads at most `max` of this consumer's own pending entries, after a position in the order of partition and offset.

@@ -284,7 +284,7 @@ impl<T: StreamSpec + Send + 'static, B: Backend> Cursor<T, B> {
                 Err(self.durable.error(ErrorKind::Undelivered, Operation::Consume).at(position))
             }
             Some(Pulled::Trimmed { after, first }) => {
-                telemetry::trimmed(stream.declaration(), stream.broker.inner.system, after, first);
+                telemetry::trimmed(stream.declaration(), stream.broker.inner.system, after, first, true);
                 let trimmed = ErrorKind::Trimmed { certain: true };
                 Err(self.durable.error(trimmed, Operation::Consume).first_left_at(first))
             }

@@ -53,8 +53,8 @@ where
                     continue;
                 }
                 Pulled::Trimmed { after, first } => {
-                    telemetry::trimmed(self.stream.declaration(), self.system(), after, first);
-                    self.notice(WorkerNotice::Trimmed { after, first });
+                    telemetry::trimmed(self.stream.declaration(), self.system(), after, first, true);
+                    self.notice(WorkerNotice::Trimmed { after, first, certain: true });
                     continue;
                 }
             };

@@ -51,6 +51,11 @@ fn log(stream: &Stream<Entry, Redis>) -> String {
     format!("{{{}.p0}}:log", stream.address())
 }
 
+/// A position as the server writes it.
+fn id(position: Position) -> String {
+    format!("{}-{}", position.offset() >> 64, position.offset() & u128::from(u64::MAX))
+}
+
 /// Waits until so many of the server's clients wait for a stream.
 async fn blocked(server: &Server, count: usize) {
     tidings_tests::harness::eventually(format!("{count} clients wait"), || async {

@@ -419,7 +419,7 @@ impl<W: Weakness> AckGroups for Flawed<W> {
         consumer: &str,
         max: usize,
         wait: Duration,
-    ) -> Result<Vec<Stored>, BackendError> {
+    ) -> Result<Read, BackendError> {
         let mut read = Memory::read_new(&client.memory, group, consumer, max, wait).await;
         match (W::FLAW, &mut read) {
             (Flaw::MakesAGroupAgain, Err(failed)) if failed.kind == ErrorKind::Absent => {
@@ -431,14 +431,17 @@ impl<W: Weakness> AckGroups for Flawed<W> {
                     yield_now().await;
                 }
             }
-            (Flaw::WaitsForAStartBeyondTheEnd, Ok(records)) => {
+            (Flaw::JumpsOverWhatIsTrimmed, Ok(Read::Trimmed { .. })) => {
+                return Memory::read_new(&client.memory, group, consumer, max, wait).await;
+            }
+            (Flaw::WaitsForAStartBeyondTheEnd, Ok(Read::Records(records))) => {
                 if let Some(Start::After(after)) = client.shared().starts.get(group.name()) {
                     let passed =
                         |position: Position| after.get(position.partition()).is_none_or(|after| after < position);
                     records.retain(|stored| passed(stored.position));
                 }
             }
-            (Flaw::DeliversToTwo, Ok(records)) if !records.is_empty() => {
+            (Flaw::DeliversToTwo, Ok(Read::Records(records))) if !records.is_empty() => {
                 let last = records.last().cloned();
                 let before = std::mem::replace(&mut client.shared().last_taken, last);
                 if let Some(before) = before.filter(|_| records.len() < max) {
@@ -705,6 +708,7 @@ weaknesses! {
     changes_by_making_anew: ChangesByMakingAnew fails stream_update, "stream-update";
     creates_on_update: CreatesOnUpdate fails stream_update, "stream-update";
     jumps_over_what_is_trimmed: JumpsOverWhatIsTrimmed fails read_trimmed, "read-after";
+    jumps_in_a_group: JumpsOverWhatIsTrimmed fails ack_trimmed, "read-after";
     jumps_in_a_tail: JumpsOverWhatIsTrimmed fails tail_trimmed, "tail";
     starts_at_the_end_each_time: StartsAtTheEndEachTime fails tail, "tail";
     reads_inclusively: ReadsInclusively fails read_after, "read-after";

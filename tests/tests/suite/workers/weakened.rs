@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidings::ErrorKind;
 use tidings::backend::Memory;
-use tidings::capability::{AckGroups, Backend, BackendError, GroupAddress, Log, Stored, Taken};
+use tidings::capability::{AckGroups, Backend, BackendError, GroupAddress, Log, Read, Stored, Taken};
 use tidings::conformance::{self, Subject, workers};
 use tidings::{Position, Positions, Start};
 use tidings_tests::twisted::{Twist, Twisted};
@@ -87,31 +87,38 @@ macro_rules! weaknesses {
 
 type Answer<T> = Result<T, BackendError>;
 
+fn records(read: Read) -> Vec<Stored> {
+    match read {
+        Read::Records(records) => records,
+        Read::Trimmed { first, .. } => panic!("what was before {first} was removed"),
+    }
+}
+
 weaknesses! {
     reorders_what_it_reads fails worker_order, "worker-order" {
-        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Vec<Stored>> {
-            let mut records = Memory::read_new(client, group, consumer, max, wait).await?;
+        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Read> {
+            let mut records = records(Memory::read_new(client, group, consumer, max, wait).await?);
             records.reverse();
-            Ok(records)
+            Ok(Read::Records(records))
         }
     }
     delivers_twice fails worker_order, "worker-order" {
-        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Vec<Stored>> {
-            let records = Memory::read_new(client, group, consumer, max, wait).await?;
-            Ok(records.iter().chain(records.last()).cloned().collect())
+        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Read> {
+            let records = records(Memory::read_new(client, group, consumer, max, wait).await?);
+            Ok(Read::Records(records.iter().chain(records.last()).cloned().collect()))
         }
     }
     reads_more_than_it_is_asked_for fails worker_read_ahead, "worker-read-ahead" {
-        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Vec<Stored>> {
+        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Read> {
             Memory::read_new(client, group, consumer, max * 3, wait).await
         }
     }
     acknowledges_what_it_reads fails worker_settle, "worker-settle" {
-        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Vec<Stored>> {
-            let records = Memory::read_new(client, group, consumer, max, wait).await?;
+        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Read> {
+            let records = records(Memory::read_new(client, group, consumer, max, wait).await?);
             let positions: Vec<_> = records.iter().map(|stored| stored.position).collect();
             Memory::ack(client, group, &positions).await?;
-            Ok(records)
+            Ok(Read::Records(records))
         }
     }
     acknowledges_nothing fails worker_settle, "worker-settle" {
@@ -193,6 +200,14 @@ weaknesses! {
             Ok(taken)
         }
     }
+    hides_what_was_removed_unread fails worker_trimmed, "read-after" {
+        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Read> {
+            match Memory::read_new(client, group, consumer, max, wait).await {
+                Ok(Read::Trimmed { .. }) => Memory::read_new(client, group, consumer, max, wait).await,
+                read => read,
+            }
+        }
+    }
     hides_what_is_gone fails worker_lost, "worker-claim" {
         async fn claim(client: &Client, group: &GroupAddress, consumer: &str, idle: Duration, max: usize) -> Answer<Taken> {
             let taken = Memory::claim(client, group, consumer, idle, max).await?;
@@ -220,7 +235,7 @@ weaknesses! {
         }
     }
     hides_a_lost_group fails worker_group_lost, "ack-group-lost" {
-        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Vec<Stored>> {
+        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Read> {
             match Memory::read_new(client, group, consumer, max, wait).await {
                 Err(failed) if failed.kind == ErrorKind::Absent => std::future::pending().await,
                 read => read,
@@ -228,7 +243,7 @@ weaknesses! {
         }
     }
     hides_a_lost_stream fails worker_stream_lost, "ack-group-lost" {
-        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Vec<Stored>> {
+        async fn read_new(client: &Client, group: &GroupAddress, consumer: &str, max: usize, wait: Duration) -> Answer<Read> {
             match Memory::read_new(client, group, consumer, max, wait).await {
                 Err(failed) if failed.kind == ErrorKind::Absent => std::future::pending().await,
                 read => read,

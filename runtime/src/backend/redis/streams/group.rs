@@ -19,13 +19,16 @@ use super::node::Node;
 use super::read::{GRACE, block, until};
 use super::readers::{Job, Replies, Returning, Running, Unclaimed};
 use super::record::read_entries;
-use super::scripts::{READ_NEW, RELEASE};
+use super::scripts::{READ_NEW, RELEASE, SKIPPED};
 use super::send::{send_all, together};
 use super::settle::extend;
-use super::{Nodes, Permit, id_text, packed, permit, places, waited};
+use super::{Nodes, Permit, packed, permit, places, waited};
 use crate::broker::lock;
-use crate::capability::{GroupAddress, Stored};
-use crate::stream::{Position, Positions, Start};
+use crate::capability::{GroupAddress, Read as Found, Stored};
+use crate::stream::{Position, Start};
+
+/// Where nothing removes entries, that some were removed unread is looked for so often.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What a client keeps of one group.
 #[derive(Default)]
@@ -35,6 +38,10 @@ pub(super) struct GroupState {
     /// Where the next claim begins.
     pub(super) claims: Mutex<super::settle::Claims>,
     turn: AtomicUsize,
+    /// Where entries were removed before the group had them, which is still to be told.
+    skipped: Arc<Mutex<VecDeque<Skipped>>>,
+    /// When that was last looked for.
+    looked: Mutex<Option<Instant>>,
     /// How many reads that nobody wants any more have entries to give back, or may have.
     returning: watch::Sender<usize>,
 }
@@ -50,25 +57,32 @@ pub(in super::super) async fn ensure_group<N: Nodes>(
 ) -> Result<bool, Fault> {
     let state = state(group.stream());
     let layout = state.layout(nodes, group.stream()).await?;
-    // The server would hand out nothing until the ids have passed a start that is beyond the end.
-    let ends = match start {
-        Start::After(_) => manage::start(nodes, group.stream(), &Start::Latest).await?,
-        _ => Positions::new(),
-    };
+    let infos = manage::infos(nodes, &layout).await.inspect_err(|fault| state.learn(fault))?;
     let commands: Vec<(u16, Packed)> = layout
         .parts
         .iter()
-        .map(|part| {
+        .zip(infos)
+        .map(|(part, info)| {
             let from = match start {
-                Start::Earliest => "0".to_owned(),
-                Start::Latest => "$".to_owned(),
-                Start::At(time) => before(*time).map_or_else(|| "0".to_owned(), |(high, low)| format!("{high}-{low}")),
+                Start::Earliest => (0, 0),
+                Start::Latest => info.last,
+                Start::At(time) => before(*time).unwrap_or_default(),
+                // The server would hand out nothing until the ids have passed a start that is beyond the end.
                 Start::After(positions) => {
-                    let after = positions.get(part.index).zip(ends.get(part.index));
-                    after.map_or_else(|| "0".to_owned(), |(after, end)| id_text(if after < end { after } else { end }))
+                    positions.get(part.index).map_or((0, 0), |after| after.halves().min(info.last))
                 }
             };
-            (part.slot, packed("XGROUP CREATE", &[&part.log, group.name(), &from]))
+            let id = format!("{}-{}", from.0, from.1);
+            // How many entries count as read, by which it is known later whether some were removed unread. In the middle
+            // the server can't tell until the group has read to the end.
+            let read = if from == info.last {
+                info.added.to_string()
+            } else if from < info.last && info.first.is_none_or(|first| from < first) {
+                info.added.saturating_sub(info.length).to_string()
+            } else {
+                "-1".to_owned()
+            };
+            (part.slot, packed("XGROUP CREATE", &[&part.log, group.name(), &id, "ENTRIESREAD", &read]))
         })
         .collect();
     let mut replies = send_all(nodes, |node: &Node| node.control.clone(), &commands).await;
@@ -100,7 +114,7 @@ pub(in super::super) async fn read_new<N: Nodes>(
     consumer: &str,
     max: usize,
     wait: Duration,
-) -> Result<Vec<Stored>, Fault> {
+) -> Result<Found, Fault> {
     let groups = group_state(group);
     let held = groups.held(consumer, max);
     if !held.is_empty() {
@@ -108,18 +122,22 @@ pub(in super::super) async fn read_new<N: Nodes>(
         let kept = extend(nodes, group, consumer, &held).await?;
         let taken = groups.take_held(consumer, &held, &kept);
         if !taken.is_empty() {
-            return Ok(taken);
+            return Ok(Found::Records(taken));
         }
     }
     let until = until(wait);
     let state = state(group.stream());
     let mut redirected = false;
     loop {
+        if let Some(trimmed) = groups.trimmed() {
+            return Ok(trimmed);
+        }
         let layout = state.layout(nodes, group.stream()).await?;
-        let reading = Reading { state, groups, layout: &layout, group, consumer, max };
+        let looks = groups.looks(&layout, group);
+        let reading = Reading { state, groups, layout: &layout, group, consumer, max, looks };
         let block = block(until).filter(|_| !wait.is_zero());
         let mut read = reading.at_once(nodes, block.is_some()).await?;
-        if let (Some(block), false) = (block, read.moved || !read.records.is_empty()) {
+        if let (Some(block), false) = (block, read.moved || read.is_something()) {
             let (parts, block) = waited::<N>(&layout, groups.turn(), block);
             let places = places(nodes, parts).await?.into_iter().map(|(node, parts)| (node, vec![parts])).collect();
             read = reading.round(nodes, places, Some(block), reading.share()).await?;
@@ -127,16 +145,31 @@ pub(in super::super) async fn read_new<N: Nodes>(
         if read.moved && !std::mem::replace(&mut redirected, true) {
             continue;
         }
-        if !read.records.is_empty() || block.is_none() || until <= Instant::now() {
+        if read.is_something() || block.is_none() || until <= Instant::now() {
             reading.fill_up(nodes, &mut read).await;
-            return Ok(reading.take(read));
+            let records = reading.take(read);
+            // What was removed stood before them.
+            return Ok(match groups.trimmed() {
+                Some(trimmed) => {
+                    groups.hold(consumer, records);
+                    trimmed
+                }
+                None => Found::Records(records),
+            });
         }
     }
+}
+
+/// Where entries were removed before the group had them.
+struct Skipped {
+    first: Position,
+    certain: bool,
 }
 
 /// What a round found.
 #[derive(Default)]
 struct Read {
+    skipped: Vec<Skipped>,
     records: Vec<Stored>,
     /// Where they are from. Dropped before they are taken, these give them back.
     replies: Vec<Replies>,
@@ -144,7 +177,40 @@ struct Read {
     moved: bool,
 }
 
+impl Read {
+    fn is_something(&self) -> bool {
+        !self.records.is_empty() || !self.skipped.is_empty()
+    }
+}
+
 impl GroupState {
+    /// Takes what is still to be told of entries that were removed unread.
+    fn trimmed(&self) -> Option<Found> {
+        let Skipped { first, certain } = lock(&self.skipped).pop_front()?;
+        Some(Found::Trimmed { first, certain })
+    }
+
+    /// Whether a read looks for entries that were removed unread: where something removes them always, otherwise now and
+    /// then, since anyone can.
+    fn looks(&self, layout: &Layout, group: &GroupAddress) -> bool {
+        let settings = &layout.settings;
+        if settings.max_len.is_some() || settings.max_age.is_some() || group.stream().is_verbatim() {
+            return true;
+        }
+        let (now, mut looked) = (Instant::now(), lock(&self.looked));
+        let due = looked.is_none_or(|looked| looked + LOOK <= now);
+        if due {
+            *looked = Some(now);
+        }
+        due
+    }
+
+    fn hold(&self, consumer: &str, records: Vec<Stored>) {
+        if !records.is_empty() {
+            lock(&self.held).entry(consumer.to_owned()).or_default().extend(records);
+        }
+    }
+
     /// What is held for a consumer, at most so many.
     fn held(&self, consumer: &str, max: usize) -> Vec<Position> {
         let held = lock(&self.held);
@@ -211,10 +277,12 @@ type Asked = (Running, Arc<Node>, Option<Result<Replies, Fault>>);
 struct Reading<'a> {
     state: &'a StreamState,
     groups: &'a GroupState,
-    layout: &'a Layout,
+    layout: &'a Arc<Layout>,
     group: &'a GroupAddress,
     consumer: &'a str,
     max: usize,
+    /// Whether each command is preceded by a look for entries that were removed unread.
+    looks: bool,
 }
 
 impl Reading<'_> {
@@ -241,6 +309,7 @@ impl Reading<'_> {
             // What was handed out already is answer enough where this fails.
             let Ok(jobs) = jobs(nodes, &full).await else { return };
             let Ok(more) = self.round(nodes, jobs, None, share).await else { return };
+            read.skipped.extend(more.skipped);
             read.records.extend(more.records);
             read.replies.extend(more.replies);
         }
@@ -249,9 +318,9 @@ impl Reading<'_> {
     /// Takes what was read; what is over is held for the next read.
     fn take(&self, mut read: Read) -> Vec<Stored> {
         read.replies.iter_mut().for_each(Replies::taken);
+        lock(&self.groups.skipped).extend(read.skipped);
         if read.records.len() > self.max {
-            let more = read.records.split_off(self.max);
-            lock(&self.groups.held).entry(self.consumer.to_owned()).or_default().extend(more);
+            self.groups.hold(self.consumer, read.records.split_off(self.max));
         }
         read.records
     }
@@ -271,7 +340,7 @@ impl Reading<'_> {
         let parts: Vec<&Part> = self.layout.parts.iter().cycle().skip(first % all).take(all).collect();
         for parts in parts.chunks(if scarce { self.max } else { all }) {
             let read = self.round(nodes, jobs(nodes, parts).await?, None, self.share()).await?;
-            if read.moved || !read.records.is_empty() {
+            if read.moved || read.is_something() {
                 return Ok(read);
             }
         }
@@ -287,8 +356,10 @@ impl Reading<'_> {
         let keys: Vec<&[u8]> = parts.map(|part| part.log.as_bytes()).collect();
         let max = self.max.to_string();
         let arguments = [&**self.group.name(), self.consumer, &max].map(str::as_bytes);
-        let Packed { word, bytes } = READ_NEW.call(true, &keys, &arguments);
-        let job = self.job(nodes, bytes, vec![word], None, permit(nodes, false).await?);
+        let mut job = (Vec::new(), Vec::new());
+        self.look(&mut job, &keys);
+        add(&mut job, READ_NEW.call(true, &keys, &arguments));
+        let job = self.job(nodes, job, None, permit(nodes, false).await?);
         let running = node.readers.start(job)?;
         self.gather(nodes, vec![(running, node, None)]).await
     }
@@ -306,8 +377,10 @@ impl Reading<'_> {
         let permit = permit(nodes, block.is_some()).await?;
         let mut running = Vec::with_capacity(jobs.len());
         for (node, commands) in jobs {
-            let (mut bytes, mut names) = (Vec::new(), Vec::with_capacity(commands.len()));
+            let mut job = (Vec::new(), Vec::with_capacity(commands.len()));
             for parts in commands {
+                let logs: Vec<&[u8]> = parts.iter().map(|part| part.log.as_bytes()).collect();
+                self.look(&mut job, &logs);
                 let mut words = vec!["GROUP", self.group.name(), self.consumer, "COUNT", &count];
                 if let Some(block) = &block_text {
                     words.extend(["BLOCK", block]);
@@ -315,11 +388,9 @@ impl Reading<'_> {
                 words.push("STREAMS");
                 words.extend(parts.iter().map(|part| &*part.log));
                 words.extend(parts.iter().map(|_| ">"));
-                let command = packed("XREADGROUP", &words);
-                names.push(command.word);
-                if bytes.is_empty() { bytes = command.bytes } else { bytes.extend(command.bytes) }
+                add(&mut job, packed("XREADGROUP", &words));
             }
-            let job = self.job(nodes, bytes, names, block, permit.clone());
+            let job = self.job(nodes, job, block, permit.clone());
             running.push((node.readers.start(job)?, node, None));
         }
         self.gather(nodes, running).await
@@ -328,14 +399,20 @@ impl Reading<'_> {
     fn job<N: Nodes>(
         &self,
         nodes: &N,
-        bytes: Vec<u8>,
-        words: Vec<&'static str>,
+        (bytes, words): (Vec<u8>, Vec<&'static str>),
         block: Option<u64>,
         permit: Permit,
     ) -> Job {
         let patience = block.map_or(nodes.host().limits().timeout, |block| Duration::from_millis(block) + GRACE);
         let unclaimed = Some(self.give_back());
         Job { bytes, words, enough: Instant::now() + patience, permit, unclaimed }
+    }
+
+    /// Precedes a command by a look at its logs, in the same write: hardly anything comes between.
+    fn look(&self, job: &mut (Vec<u8>, Vec<&'static str>), logs: &[&[u8]]) {
+        if self.looks {
+            add(job, SKIPPED.call(true, logs, &[self.group.name().as_bytes()]));
+        }
     }
 
     /// Awaits all, and returns what they handed out.
@@ -359,7 +436,7 @@ impl Reading<'_> {
             if running.iter().all(|(.., answer)| answer.is_some()) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        let (mut records, mut failed, mut moved) = (Vec::new(), None, false);
+        let (mut skipped, mut records, mut failed, mut moved) = (Vec::new(), Vec::new(), None, false);
         let mut taken: Vec<Replies> = Vec::new();
         for (_, node, answer) in running {
             let mut fail = |fault: Fault| {
@@ -369,9 +446,15 @@ impl Reading<'_> {
             };
             match answer {
                 Some(Ok(replies)) => {
-                    for reply in replies.get() {
-                        let read = reply.as_ref().map_err(Clone::clone);
-                        if let Err(fault) = read.and_then(|reply| self.parse(reply, &mut records)) {
+                    for (looked, reply) in answers(replies.get(), self.looks) {
+                        let read = reply.as_ref().map_err(Clone::clone).and_then(|reply| {
+                            if looked {
+                                each_skipped(reply, self.layout, &mut skipped)
+                            } else {
+                                self.parse(reply, &mut records)
+                            }
+                        });
+                        if let Err(fault) = read {
                             fail(fault);
                         }
                     }
@@ -385,16 +468,24 @@ impl Reading<'_> {
             Some(fault) if records.is_empty() && !moved => return Err(fault),
             _ => {}
         }
-        Ok(Read { records, replies: taken, moved })
+        Ok(Read { skipped, records, replies: taken, moved })
     }
 
     /// What gives back entries that nobody took. One that its consumer has found in its history meanwhile stays there.
     fn give_back(&self) -> Unclaimed {
         let (group, consumer) = (self.group.name().clone(), self.consumer.to_owned());
+        let (layout, untold, looks) = (self.layout.clone(), self.groups.skipped.clone(), self.looks);
         let commands = move |replies: &[Result<Bytes, Fault>]| {
             let mut commands = Vec::new();
-            for reply in replies.iter().flatten() {
+            for (looked, reply) in answers(replies, looks) {
+                let Ok(reply) = reply else { continue };
                 // What can't be read can't be given back either.
+                if looked {
+                    let mut skipped = Vec::new();
+                    let _ = each_skipped(reply, &layout, &mut skipped);
+                    lock(&untold).extend(skipped);
+                    continue;
+                }
                 let _ = each_log(reply, |log, entries| {
                     let ids = ids(entries)?;
                     if !ids.is_empty() {
@@ -418,6 +509,32 @@ impl Reading<'_> {
             read_entries(entries, &self.state.known, index, records, &mut Vec::new())
         })
     }
+}
+
+/// Appends a command to a job's.
+fn add((bytes, words): &mut (Vec<u8>, Vec<&'static str>), command: Packed) {
+    words.push(command.word);
+    if bytes.is_empty() { *bytes = command.bytes } else { bytes.extend(command.bytes) }
+}
+
+/// The replies of a job, each with whether it is a look's.
+fn answers(replies: &[Result<Bytes, Fault>], looks: bool) -> impl Iterator<Item = (bool, &Result<Bytes, Fault>)> {
+    replies.iter().enumerate().map(move |(place, reply)| (looks && place % 2 == 0, reply))
+}
+
+/// Goes over what a look has found.
+fn each_skipped(reply: &Bytes, layout: &Layout, skipped: &mut Vec<Skipped>) -> Result<(), Fault> {
+    let mut reply = Cursor::new(reply);
+    for _ in 0..reply.list()?.unwrap_or(0) / 4 {
+        let log = reply.text()?;
+        let part = layout.parts.iter().find(|part| part.log.as_bytes() == log).ok_or_else(Fault::malformed)?;
+        let (high, low) = reply.id()?;
+        let id = Position::of_halves(part.index, high, low);
+        // Where nothing is left, the next record comes first, after the last there was.
+        let first = if reply.number()? == 0 { Position::new(part.index, id.offset().saturating_add(1)) } else { id };
+        skipped.push(Skipped { first, certain: reply.number()? == 1 });
+    }
+    Ok(())
 }
 
 fn is_empty(reply: &Result<Bytes, Fault>) -> bool {

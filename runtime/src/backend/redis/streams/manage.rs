@@ -157,23 +157,27 @@ pub(super) fn before(time: SystemTime) -> Option<(u64, u64)> {
 }
 
 /// What the server says of a log.
-struct Info {
-    last: (u64, u64),
-    first: Option<(u64, u64)>,
+pub(super) struct Info {
+    pub(super) last: (u64, u64),
+    pub(super) first: Option<(u64, u64)>,
+    /// How many entries there ever were, and are.
+    pub(super) added: u64,
+    pub(super) length: u64,
 }
 
-async fn infos<N: Nodes>(nodes: &N, layout: &Layout) -> Result<Vec<Info>, Fault> {
+pub(super) async fn infos<N: Nodes>(nodes: &N, layout: &Layout) -> Result<Vec<Info>, Fault> {
     let commands: Vec<(u16, Packed)> =
         layout.parts.iter().map(|part| (part.slot, packed("XINFO STREAM", &[&part.log]))).collect();
     let replies = send_all(nodes, |node: &Node| node.reads.clone(), &commands).await;
     let info = |reply: bytes::Bytes| {
         let info = Cursor::new(&reply).value()?;
-        let last = info.field("last-generated-id").ok_or_else(Fault::malformed)?.id()?;
+        let field = |name| info.field(name).ok_or_else(Fault::malformed);
+        let last = field("last-generated-id")?.id()?;
         let first = match info.field("first-entry") {
             Some(Value::List(entry)) => entry.first().map(Value::id).transpose()?,
             _ => None,
         };
-        Ok(Info { last, first })
+        Ok(Info { last, first, added: field("entries-added")?.number()?, length: field("length")?.number()? })
     };
     replies.into_iter().map(|reply| info(reply?)).collect()
 }
@@ -218,24 +222,27 @@ pub(in super::super) async fn remove_consumer<N: Nodes>(
             }
         }
     }
-    let mut handed = 0;
-    // What was handed over before a failure stays so.
-    let partly = |fault: Fault, handed: u64| if handed > 0 { fault.sent() } else { fault };
+    let (mut handed, mut begun) = (0, false);
+    // What was done before a failure stays so.
+    let partly = |fault: Fault, begun: bool| if begun { fault.sent() } else { fault };
     for part in &layout.parts {
         let arguments = [Some(&**group.name()), Some(consumer), Some(STEP), heir].into_iter().flatten();
         let arguments = arguments.map(str::as_bytes).collect();
         let call = Call { slot: part.slot, keys: vec![part.log.as_bytes()], arguments };
         loop {
             let reply = run(nodes, |node| &node.control, &REMOVE_CONSUMER, &call).await;
-            let reply = reply.inspect_err(|fault| state.learn(fault)).map_err(|fault| partly(fault, handed))?;
+            let reply = reply.inspect_err(|fault| state.learn(fault)).map_err(|fault| partly(fault, begun))?;
             let mut reply = Cursor::new(&reply);
             reply.list()?;
             handed += u64::try_from(reply.number()?).unwrap_or(0);
-            match reply.number()? {
-                0 => {}
-                1 => break,
-                -1 => return Err(conflict(PENDING_WITHOUT_HEIR)),
-                _ => return Err(partly(conflict(TRIMMED_WHILE_PENDING), handed)),
+            let step = reply.number()?;
+            match step {
+                0 | 1 => begun = true,
+                -1 => return Err(partly(conflict(PENDING_WITHOUT_HEIR), begun)),
+                _ => return Err(partly(conflict(TRIMMED_WHILE_PENDING), begun)),
+            }
+            if step == 1 {
+                break;
             }
         }
     }

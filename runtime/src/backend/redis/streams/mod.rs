@@ -120,7 +120,7 @@ macro_rules! streams {
 
             use crate::backend::redis::streams::{append, group, inspect, manage, read, settle};
             use crate::capability::{
-                AckGroups, BackendError, Dedup, GroupAddress, Log, Read, Record, Stored, StreamAddress, Taken,
+                AckGroups, BackendError, Dedup, GroupAddress, Log, Read, Record, StreamAddress, Taken,
             };
             use crate::error::Outcome;
             use crate::stream::{Depth, Durability, PendingEntry, Position, Positions, Receipt, Start, StreamSettings};
@@ -211,7 +211,7 @@ macro_rules! streams {
                     consumer: &str,
                     max: usize,
                     wait: Duration,
-                ) -> Result<Vec<Stored>, BackendError> {
+                ) -> Result<Read, BackendError> {
                     Box::pin(group::read_new(client, group, consumer, max, wait)).await.map_err($failed)
                 }
 

@@ -31,6 +31,7 @@ scripts! {
     RELEASE: "release.lua",
     REMOVE_CONSUMER: "remove_consumer.lua",
     SETTLED: "settled.lua",
+    SKIPPED: "skipped.lua",
     TRIM: "trim.lua",
 }
 

@@ -1,5 +1,9 @@
 //! What Redis does in its own way: durability, retention, refusals, keys of others, and reads that are given up.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
 use super::*;
 
 #[tokio::test]
@@ -181,6 +185,103 @@ struct Legacy {
     number: u64,
 }
 
+/// By how many entries there were, are and were read: it tells apart what the group had, and what went before it was made.
+#[tokio::test]
+async fn what_was_removed_before_a_group_had_it_is_told_exactly() {
+    for kind in Kind::ALL {
+        let server = Server::start(kind, RedisOptions::default()).await;
+        // Of a stream that keeps everything each broker's first read looks.
+        let look = || Entry::stream(&broker(server.url())).unwrap();
+        let stream = look();
+        stream.ensure(StreamSettings::new()).await.unwrap();
+        let consumer = |stream: &Stream<Entry, Redis>, name| stream.ack_group(name).unwrap().consumer("one").unwrap();
+        let trim = async |before: Position| {
+            server.command(&["XTRIM", &log(&stream), "MINID", &id(before)]).await;
+        };
+        let rest = async |one: &tidings::Consumer<Entry, Redis>| {
+            let mut read = Vec::new();
+            loop {
+                let page = one.read(20, Duration::ZERO).await.unwrap();
+                if page.is_empty() {
+                    return read;
+                }
+                read.extend(numbers(&page));
+            }
+        };
+        let told = async |one: &tidings::Consumer<Entry, Redis>, first: Position, certain: bool| {
+            let trimmed = one.read(9, Duration::ZERO).await.unwrap_err();
+            assert_eq!(
+                (trimmed.kind(), trimmed.first_left()),
+                (ErrorKind::Trimmed { certain }, Some(first)),
+                "{kind:?}"
+            );
+        };
+        stream.ack_group("g").unwrap().ensure(Start::Earliest).await.unwrap();
+        let mut at = Vec::new();
+        for number in 0..20 {
+            at.push(append(&stream, number).await);
+        }
+        let one = consumer(&look(), "g");
+        assert_eq!(numbers(&one.read(5, Duration::ZERO).await.unwrap()), [0, 1, 2, 3, 4]);
+        // What it had may go: 5 is left. Then 5, 6 and 7 go.
+        trim(at[5]).await;
+        let one = consumer(&look(), "g");
+        assert_eq!(numbers(&one.read(1, Duration::ZERO).await.unwrap()), [5]);
+        trim(at[8]).await;
+        let one = consumer(&look(), "g");
+        told(&one, at[8], true).await;
+        assert_eq!(rest(&one).await, (8..20).collect::<Vec<_>>());
+        // All of it goes, and was had. Then one comes and goes, and was not.
+        server.command(&["XTRIM", &log(&stream), "MAXLEN", "0"]).await;
+        let last = append(&stream, 20).await;
+        server.command(&["XTRIM", &log(&stream), "MAXLEN", "0"]).await;
+        let next = Position::new(0, last.offset() + 1);
+        told(&consumer(&look(), "g"), next, true).await;
+        assert!(rest(&consumer(&look(), "g")).await.is_empty());
+
+        // One that is made late misses nothing; of one that begins in the middle the server doesn't count.
+        let at: Vec<Position> =
+            [append(&stream, 21).await, append(&stream, 22).await, append(&stream, 23).await].into();
+        let late = look();
+        late.ack_group("late").unwrap().ensure(Start::Earliest).await.unwrap();
+        assert_eq!(rest(&consumer(&late, "late")).await, [21, 22, 23]);
+        late.ack_group("middle").unwrap().ensure(Start::from(at[0])).await.unwrap();
+        trim(at[2]).await;
+        let one = consumer(&look(), "middle");
+        told(&one, at[2], false).await;
+        assert_eq!(rest(&one).await, [23]);
+        // A group that others have made.
+        server.command(&["XGROUP", "CREATE", &log(&stream), "theirs", "0"]).await;
+        assert_eq!(rest(&consumer(&look(), "theirs")).await, [23]);
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_is_dropped_leaves_it_to_the_next_to_tell_what_was_removed() {
+    let (_server, _broker, stream) = made(StreamSettings::new().max_len(1)).await;
+    let group = stream.ack_group("g").unwrap();
+    group.ensure(Start::Earliest).await.unwrap();
+    let one = group.consumer("one").unwrap();
+    let key = "k".to_owned();
+    for _ in 0..20 {
+        let entries: Vec<_> = (0..300).map(entry).collect();
+        stream.append_all(entries.iter().map(|entry| (&key, entry))).await.unwrap();
+        let mut dropped = one.read(1, Duration::ZERO);
+        let waits = poll_fn(|cx| Poll::Ready(Pin::new(&mut dropped).poll(cx).is_pending())).await;
+        assert!(waits, "it has been sent");
+        drop(dropped);
+        within("it is told", async {
+            loop {
+                if let Err(trimmed) = one.read(100, Duration::ZERO).await {
+                    break assert_eq!(trimmed.kind(), ErrorKind::Trimmed { certain: true });
+                }
+            }
+        })
+        .await;
+        while !one.read(100, Duration::ZERO).await.unwrap().is_empty() {}
+    }
+}
+
 /// Of two partitions one is broken, so each operation fails though it was done in the other.
 #[tokio::test]
 async fn what_was_done_in_part_is_not_said_to_be_undone() {
@@ -216,15 +317,13 @@ async fn what_was_done_in_part_is_not_said_to_be_undone() {
         assert_eq!(handed.outcome(), if broken == 0 { Outcome::NotApplied } else { Outcome::Unknown }, "{handed:?}");
         check("acknowledging", one.ack(positions.clone()).await.unwrap_err());
         check("trimming", group.trim_acknowledged().await.unwrap_err());
-        let other = stream.ack_group("h").unwrap();
-        check("creating", other.ensure(Start::Earliest).await.unwrap_err());
-        check("deleting", other.delete().await.unwrap_err());
         // The control: where nothing was done, that is what is said.
         let refused =
             one.ack(positions.iter().copied().filter(|position| !whole.contains(position))).await.unwrap_err();
         assert_eq!(refused.outcome(), Outcome::NotApplied, "{refused:?}");
         let log = format!("{{{}.p{}}}:log", stream.address(), 1 - broken);
         assert_eq!(server.command(&["XLEN", &log]).await.integer(), 0, "what was acknowledged is trimmed");
+        check("deleting", group.delete().await.unwrap_err());
     }
 }
 
@@ -239,9 +338,7 @@ async fn a_consumer_whose_entries_are_trimmed_beyond_the_first_page_is_removed_i
     group.ensure(Start::Earliest).await.unwrap();
     let (one, heir) = (group.consumer("one").unwrap(), group.consumer("heir").unwrap());
     assert_eq!(one.read(600, Duration::ZERO).await.unwrap().len(), 600);
-    let offset = positions[400].offset();
-    let id = format!("{}-{}", offset >> 64, offset & u128::from(u64::MAX));
-    assert_eq!(server.command(&["XDEL", &log(&stream), &id]).await.integer(), 1);
+    assert_eq!(server.command(&["XDEL", &log(&stream), &id(positions[400])]).await.integer(), 1);
 
     let refused = group.remove_consumer("one", Some("heir")).await.unwrap_err();
     assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Conflict, Outcome::Unknown), "{refused:?}");
