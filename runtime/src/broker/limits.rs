@@ -39,7 +39,8 @@ pub struct Limits {
     /// Groups of one stream that are looked up through the broker. Default 256, 1 to 65,536.
     pub groups: usize,
     /// How often a connection with subscriptions is asked for a sign of life; a dead peer is noticed within two of
-    /// these. Default 5 s, 10 ms to 10 min.
+    /// these. On Redis a read that waits asks again so often, too: one that hangs is told within one of these and a
+    /// [`timeout`](Self::timeout), however long the wait. Default 5 s, 10 ms to 10 min.
     pub heartbeat: Duration,
 }
 

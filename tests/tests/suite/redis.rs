@@ -36,7 +36,14 @@ fn broker(url: impl AsRef<str>) -> Broker<Redis> {
 }
 
 fn broker_of(redis: Redis, limits: Limits) -> Broker<Redis> {
-    let limits = limits.heartbeat(HEARTBEAT);
+    limited(redis, limits.heartbeat(HEARTBEAT))
+}
+
+fn broker_beating(url: impl AsRef<str>, heartbeat: Duration) -> Broker<Redis> {
+    limited(Redis::new(url).unwrap(), Limits::default().heartbeat(heartbeat))
+}
+
+fn limited(redis: Redis, limits: Limits) -> Broker<Redis> {
     Broker::new(redis, Config::new(Namespace::new("shop", "test").unwrap()).limits(limits)).unwrap()
 }
 

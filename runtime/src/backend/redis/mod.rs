@@ -45,7 +45,8 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// of their own. `Durability::Fsync` is confirmed where the server writes its append-only file to the disk by itself:
 /// `appendfsync no` leaves that to the system, so that it fails with `Timeout`. Settlements and short reads have a
 /// connection each, and a read that waits has one of its own while it lasts: at most as many as `subscriptions`, and the
-/// next is `Overloaded`.
+/// next is `Overloaded`. It asks the server again with each `heartbeat`, so that a server that hangs is told to a read, a tail
+/// or an idle worker within one of these and a `timeout`.
 ///
 /// Ids of appends are remembered in `{<address>}:ids` and `{<address>}:ids:times`. An entry is trimmed by whole nodes of
 /// the server's tree; what was given back is idle since 1970.

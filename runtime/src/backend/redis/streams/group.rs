@@ -22,7 +22,7 @@ use super::record::read_entries;
 use super::scripts::{READ_NEW, RELEASE, SKIPPED};
 use super::send::{send_all, together};
 use super::settle::extend;
-use super::{Nodes, Permit, packed, permit, places, waited};
+use super::{Nodes, Permit, keep_place, packed, permit, places, waited};
 use crate::broker::lock;
 use crate::capability::{GroupAddress, Read as Found, Stored};
 use crate::stream::{Position, Start};
@@ -128,6 +128,7 @@ pub(in super::super) async fn read_new<N: Nodes>(
     let until = until(wait);
     let state = state(group.stream());
     let mut redirected = false;
+    let mut place = None;
     loop {
         if let Some(trimmed) = groups.trimmed() {
             return Ok(trimmed);
@@ -135,12 +136,13 @@ pub(in super::super) async fn read_new<N: Nodes>(
         let layout = state.layout(nodes, group.stream()).await?;
         let looks = groups.looks(&layout, group);
         let reading = Reading { state, groups, layout: &layout, group, consumer, max, looks };
-        let block = block(until).filter(|_| !wait.is_zero());
+        let block = block(until, nodes.host().limits().heartbeat).filter(|_| !wait.is_zero());
         let mut read = reading.at_once(nodes, block.is_some()).await?;
         if let (Some(block), false) = (block, read.moved || read.is_something()) {
             let (parts, block) = waited::<N>(&layout, groups.turn(), block);
             let places = places(nodes, parts).await?.into_iter().map(|(node, parts)| (node, vec![parts])).collect();
-            read = reading.round(nodes, places, Some(block), reading.share()).await?;
+            let block = Some((block, keep_place(nodes, &mut place).await?));
+            read = reading.round(nodes, places, block, reading.share()).await?;
         }
         if read.moved && !std::mem::replace(&mut redirected, true) {
             continue;
@@ -369,12 +371,15 @@ impl Reading<'_> {
         &self,
         nodes: &N,
         jobs: Vec<(Arc<Node>, Vec<Vec<&Part>>)>,
-        block: Option<u64>,
+        block: Option<(u64, Permit)>,
         share: usize,
     ) -> Result<Read, Fault> {
         let count = share.to_string();
+        let (block, permit) = match block {
+            Some((block, permit)) => (Some(block), permit),
+            None => (None, permit(nodes, false).await?),
+        };
         let block_text = block.map(|block| block.to_string());
-        let permit = permit(nodes, block.is_some()).await?;
         let mut running = Vec::with_capacity(jobs.len());
         for (node, commands) in jobs {
             let mut job = (Vec::new(), Vec::with_capacity(commands.len()));

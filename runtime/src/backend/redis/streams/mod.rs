@@ -93,6 +93,15 @@ async fn permit<N: Nodes>(nodes: &N, waits: bool) -> Result<Permit, Fault> {
     place.ok().and_then(Result::ok).map(Arc::new).ok_or_else(|| Fault::timeout(Outcome::NotApplied))
 }
 
+/// The place of a read that waits, which it keeps from one wait of the server to the next.
+async fn keep_place<N: Nodes>(nodes: &N, place: &mut Option<Permit>) -> Result<Permit, Fault> {
+    let held = match place.take() {
+        Some(held) => held,
+        None => permit(nodes, true).await?,
+    };
+    Ok(place.insert(held).clone())
+}
+
 /// What is wrong with an address or a durability, without I/O.
 pub(super) fn admits(stream: &StreamAddress, durability: Durability) -> Result<(), String> {
     const MOST_BYTES: usize = 512;

@@ -14,12 +14,10 @@ use super::readers::Job;
 use super::record::read_entries;
 use super::scripts::READ;
 use super::send::{Call, run_all, send_all};
-use super::{Nodes, id_text, packed, permit, places, waited};
+use super::{Nodes, Permit, id_text, keep_place, packed, places, waited};
 use crate::capability::{Read, Stored, StreamAddress};
 use crate::stream::{Position, Positions};
 
-/// A server is asked to wait for so long at most; then it is asked again.
-pub(super) const LONGEST_BLOCK: Duration = Duration::from_hours(1);
 /// A server that is asked to wait answers within so long after that; else it is told to.
 pub(super) const GRACE: Duration = Duration::from_millis(50);
 
@@ -28,9 +26,10 @@ pub(super) fn until(wait: Duration) -> Instant {
     Instant::now() + wait.min(Duration::from_hours(24 * 365))
 }
 
-/// How long the server is to wait now, in whole milliseconds. `None` where there is nothing left to wait.
-pub(super) fn block(until: Instant) -> Option<u64> {
-    let left = until.saturating_duration_since(Instant::now()).min(LONGEST_BLOCK);
+/// How long the server is to wait now, in whole milliseconds. `None` where there is nothing left to wait. It is asked again
+/// with each heartbeat, so that one that hangs is told soon, however long the wait.
+pub(super) fn block(until: Instant, heartbeat: Duration) -> Option<u64> {
+    let left = until.saturating_duration_since(Instant::now()).min(heartbeat);
     (!left.is_zero()).then(|| millis(left).max(1))
 }
 
@@ -42,14 +41,19 @@ pub(in super::super) async fn read<N: Nodes>(
     wait: Duration,
 ) -> Result<Read, Fault> {
     let until = until(wait);
+    let heartbeat = nodes.host().limits().heartbeat;
     let state = state(stream);
+    let mut place = None;
     loop {
         let layout = state.layout(nodes, stream).await?;
         let found = fetch(nodes, state, &layout, after, max).await.inspect_err(|fault| state.learn(fault))?;
         let empty = matches!(&found, Read::Records(records) if records.is_empty());
-        match block(until).filter(|_| empty && !wait.is_zero()) {
+        match block(until, heartbeat).filter(|_| empty && !wait.is_zero()) {
             None => return Ok(found),
-            Some(block) => wait_for_more(nodes, state, &layout, after, block).await?,
+            Some(block) => {
+                let place = keep_place(nodes, &mut place).await?;
+                wait_for_more(nodes, state, &layout, after, block, place).await?;
+            }
         }
     }
 }
@@ -192,10 +196,10 @@ async fn wait_for_more<N: Nodes>(
     layout: &Layout,
     after: &Positions,
     block: u64,
+    permit: Permit,
 ) -> Result<(), Fault> {
     let mut running = Vec::new();
     let (parts, block) = waited::<N>(layout, state.turn(), block);
-    let permit = permit(nodes, true).await?;
     for (node, parts) in places(nodes, parts).await? {
         let block_text = block.to_string();
         let mut words = vec!["COUNT", "1", "BLOCK", &block_text, "STREAMS"];

@@ -220,7 +220,8 @@ async fn a_wait_may_be_longer_than_the_timeout() {
 async fn a_wait_ends_in_time_though_another_takes_what_comes() {
     for kind in Kind::ALL {
         let server = Server::start(kind, RedisOptions::default()).await;
-        let broker = broker(server.url());
+        // With each heartbeat another would be the one who waits longest.
+        let broker = broker_beating(server.url(), WAIT);
         let stream = Entry::stream(&broker).unwrap();
         stream.ensure(StreamSettings::default()).await.unwrap();
         let group = group_of(&stream, Start::Earliest).await;

@@ -4,6 +4,8 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
+use tidings::{Stop, WorkerNotice};
+
 use super::*;
 
 #[tokio::test]
@@ -472,6 +474,72 @@ async fn as_many_reads_wait_as_there_may_be_subscriptions() {
     for reading in reading {
         assert_eq!(numbers(&within("it is woken", reading).await.unwrap().unwrap()), [1]);
     }
+}
+
+/// The server is asked again with each heartbeat, however long the wait.
+#[tokio::test]
+async fn a_server_that_stands_still_is_told_to_reads_that_wait() {
+    let server = server().await;
+    let broker = broker_of(Redis::new(server.url()).unwrap(), Limits::default().timeout(Duration::from_millis(500)));
+    let stream = Entry::stream(&broker).unwrap();
+    stream.ensure(StreamSettings::default()).await.unwrap();
+    let group = stream.ack_group("billing").unwrap();
+    group.ensure(Start::Earliest).await.unwrap();
+    let stop = Stop::new();
+    let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let worker = group.worker("w").until(&stop).on_notice(move |notice| match notice {
+        WorkerNotice::Interrupted { error } => drop(sender.send(Some(error.kind()))),
+        WorkerNotice::Ready => drop(sender.send(None)),
+        _ => {}
+    });
+    let working = tokio::spawn(worker.run(async |_, ()| Ok(())));
+    assert_eq!(within("the worker is ready", told.recv()).await, Some(None));
+    let consumer = group.consumer("a").unwrap();
+    let mut tail = stream.tail(Start::Latest);
+    let hour = Duration::from_hours(1);
+    let paused = async {
+        blocked(&server, 3).await;
+        // Far longer than a heartbeat, nothing is told while the server answers.
+        tokio::time::sleep(10 * HEARTBEAT).await;
+        blocked(&server, 3).await;
+        server.pause().await;
+        std::time::Instant::now()
+    };
+    let waiting = async { tokio::join!(consumer.read(1, hour).into_future(), tail.receive(), told.recv()) };
+    let ((read, tailed, interrupted), since) = within("all are told", async { tokio::join!(waiting, paused) }).await;
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    for kind in [read.unwrap_err().kind(), tailed.unwrap_err().kind(), interrupted.flatten().unwrap()] {
+        assert_eq!(kind, ErrorKind::Timeout);
+    }
+    server.resume().await;
+    stop.stop();
+    within("the worker ends", working).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_read_goes_on_over_many_heartbeats_in_its_place() {
+    let server = server().await;
+    let broker = broker_of(Redis::new(server.url()).unwrap(), Limits::default().subscriptions(2));
+    let stream = Entry::stream(&broker).unwrap();
+    stream.ensure(StreamSettings::default()).await.unwrap();
+    let group = stream.ack_group("billing").unwrap();
+    group.ensure(Start::Earliest).await.unwrap();
+    let consumer = group.consumer("a").unwrap();
+    let reading = tokio::spawn({
+        let stream = stream.clone();
+        async move { tokio::join!(stream.read(Start::Latest, 1, WAIT).into_future(), consumer.read(1, WAIT).into_future()) }
+    });
+    blocked(&server, 2).await;
+    // Others don't get in between two waits of the server.
+    let until = std::time::Instant::now() + 10 * HEARTBEAT;
+    while std::time::Instant::now() < until {
+        let error = stream.read(Start::Latest, 1, WAIT).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Overloaded, "{error:?}");
+    }
+    append(&stream, 1).await;
+    let (read, taken) = within("both are woken", reading).await.unwrap();
+    assert_eq!((numbers(&read.unwrap()), numbers(&taken.unwrap())), (vec![1], vec![1]));
 }
 
 #[tokio::test]
