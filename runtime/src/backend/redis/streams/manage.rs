@@ -139,8 +139,9 @@ pub(in super::super) async fn start<N: Nodes>(
         Start::Latest => (info.last != (0, 0)).then(|| position(part, info.last)),
         Start::At(time) => {
             let before = before(*time)?;
-            // Where all there is comes later, it is read from the first record, and nothing was missed.
-            let earlier = info.first.is_none_or(|first| first <= before);
+            // Where all there is comes later, or nothing has come yet, it is read from the first record, and nothing was
+            // missed.
+            let earlier = info.first.map_or(info.last != (0, 0), |first| first <= before);
             earlier.then(|| position(part, before))
         }
         _ => None,

@@ -175,10 +175,12 @@ fn judge(state: &StreamState, part: &Part, after: Option<Position>, reply: &Byte
     let position = |(high, low)| Position::of_halves(part.index, high, low);
     let (last, first) = (position(reply.id()?), position(reply.id()?));
     if let Some(after) = after {
-        let removed = ever != there;
+        // Where nothing was ever removed, a position before the first entry is of a stream that was deleted, and what stood
+        // behind it there is gone.
+        let missed = ever != there || after.offset() > 0;
         // Nothing can stand between two ids that follow each other.
         let before_first = there == 0 || after.offset().saturating_add(1) < first.offset();
-        if removed && before_first && after < last {
+        if missed && before_first && after < last {
             // Where nothing is left, the next record comes first, after the last there was.
             let first = if there == 0 { Position::new(part.index, last.offset().saturating_add(1)) } else { first };
             return Ok(Read::Trimmed { first, certain: false });

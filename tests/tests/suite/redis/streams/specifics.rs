@@ -109,6 +109,41 @@ async fn retention_is_by_count_by_the_servers_clock_or_by_both() {
     }
 }
 
+/// A position of the stream that was deleted is before all that the one made anew has, of which nothing was removed.
+#[tokio::test]
+async fn a_stream_that_was_made_anew_is_told_to_those_who_read_the_old_one() {
+    let (_server, _broker, stream) = made(StreamSettings::default()).await;
+    let old = [append(&stream, 1).await, append(&stream, 2).await];
+    let mut tail = stream.tail(old[0]);
+    assert_eq!(within("the next comes", tail.receive()).await.unwrap().value().unwrap().number, 2);
+    assert!(stream.delete().await.unwrap());
+    stream.ensure(StreamSettings::default()).await.unwrap();
+    let idle = stream.read(old[1], 10, SHORT).await.unwrap();
+    assert!(idle.is_empty(), "nothing was appended behind it yet");
+    let mut timed = stream.tail(Start::At(SystemTime::now()));
+    assert!(tokio::time::timeout(SHORT, timed.receive()).await.is_err());
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let new = [append(&stream, 3).await, append(&stream, 4).await];
+
+    let overtaken = within("it is told", tail.receive()).await.unwrap_err();
+    for told in [overtaken, stream.read(old[0], 10, Duration::ZERO).await.unwrap_err()] {
+        assert_eq!(told.kind(), ErrorKind::Trimmed { certain: false }, "{told:?}");
+        assert_eq!(told.first_left(), Some(new[0]));
+    }
+    // Told once, it goes on there.
+    for number in [3, 4] {
+        assert_eq!(within("the next comes", tail.receive()).await.unwrap().value().unwrap().number, number);
+    }
+    // The control: nothing was missed by who began when there was nothing yet.
+    for number in [3, 4] {
+        assert_eq!(within("the next comes", timed.receive()).await.unwrap().value().unwrap().number, number);
+    }
+    let all = stream.read(Position::new(0, 0), 10, Duration::ZERO).await.unwrap();
+    assert_eq!(numbers(&all), [3, 4]);
+    let all = stream.read(Start::At(SystemTime::UNIX_EPOCH), 10, Duration::ZERO).await.unwrap();
+    assert_eq!(numbers(&all), [3, 4]);
+}
+
 #[tokio::test]
 async fn an_id_is_stored_once_whatever_happens_to_the_script() {
     let (server, _broker, stream) =
