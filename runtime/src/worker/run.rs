@@ -356,13 +356,15 @@ where
             if now >= claim_at {
                 let claimed = self.again(B::claim(client, group, &self.worker.name, idle, max)).await?;
                 let is_full = claimed.records.len() + claimed.lost.len() >= max;
-                let mut positions: Vec<_> = claimed.records.iter().map(|stored| stored.position).collect();
-                self.redelivered(claimed);
-                let refused = self.give_back_refused().await?;
-                positions.retain(|position| !refused.contains(position));
+                let taken = claimed.records.iter().filter(|stored| !self.queue.is_paused(stored));
+                let mut positions: Vec<_> = taken.map(|stored| stored.position).collect();
+                // Before a handler can have them.
                 if !positions.is_empty() {
                     self.notice(WorkerNotice::Claimed { positions: &positions });
                 }
+                self.redelivered(claimed);
+                let refused = self.give_back_refused().await?;
+                positions.retain(|position| !refused.contains(position));
                 // What was given back can be claimed at once, which would go on for ever.
                 let is_full = is_full && !positions.is_empty();
                 if self.is_stopped() {

@@ -192,6 +192,26 @@ async fn what_it_wont_handle_goes_to_others_and_counts_no_attempt() {
     assert_eq!(attempts, [(0, 2), (10, 1), (20, 1)]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_is_told_before_it_is_handled() {
+    let bench = Bench::start().await;
+    bench.append(0..3).await;
+    let dead = bench.group.consumer("dead").unwrap();
+    assert_eq!(dead.read(3, Duration::ZERO).await.unwrap().len(), 3);
+    let told: Arc<Mutex<Vec<(usize, usize)>>> = Arc::default();
+    let (seen, noting) = (bench.clone(), told.clone());
+    let worker = bench.group.worker("a").claim_after(Duration::from_millis(30)).with(bench.clone()).until(&bench.stop);
+    let worker = worker.on_notice(move |notice| {
+        if let WorkerNotice::Claimed { positions } = notice {
+            // Long enough for a handler to begin.
+            std::thread::sleep(Duration::from_millis(50));
+            noting.lock().unwrap().push((positions.len(), seen.handled().len()));
+        }
+    });
+    worker.run(|delivery, bench| note(delivery, bench, 3)).await.unwrap();
+    assert_eq!(told.lock().unwrap()[0], (3, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn too_many_paused_keys_end_the_worker() {
     let bench = Bench::start().await;
