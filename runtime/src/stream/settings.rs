@@ -162,6 +162,18 @@ impl From<Positions> for Start {
 }
 
 /// In a stream of several partitions the others are read from their first record: keep [`Positions`] there.
+/// ```
+/// # use tidings::{Position, Positions, Start};
+/// let mut read = Positions::new();
+/// read.advance(Position::new(0, 7));
+/// assert_eq!(Start::from(&read), Start::After(read));
+/// ```
+impl From<&Positions> for Start {
+    fn from(positions: &Positions) -> Self {
+        Self::After(positions.clone())
+    }
+}
+
 impl From<Position> for Start {
     fn from(position: Position) -> Self {
         Self::After(position.into())
