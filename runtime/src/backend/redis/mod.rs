@@ -64,7 +64,8 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// Subscribing to every key or under a prefix needs `+psubscribe +punsubscribe +ping`, and the server compares a pattern
 /// with the user's channel patterns as text: `&address.*` grants every key and no prefix, so each prefix needs its own
 /// `&address.eu.*`, or the user `allchannels`. [`Broker::check`](crate::Broker::check) asks for every key alone, since it
-/// can't know the prefixes; it reads by `+info +acl|whoami +acl|dryrun +config|get`, and reports what it couldn't read.
+/// can't know the prefixes. Of streams it asks for all below but durability, so it tells what a user lacks on purpose, too. It
+/// reads by `+info +acl|whoami +acl|dryrun +config|get`, and reports what it couldn't read.
 ///
 /// For streams a user needs the keys `~{address.p*` and `~{address}:*` (`~address` for a stream at an address of its own) and
 ///
@@ -72,8 +73,10 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// |---|---|
 /// | append | `+hgetall +xadd`, with retention `+xtrim`, with ids `+evalsha +eval +exists +time +zscore +zadd +zrangebyscore +zrem +hset +hget +hdel`, with durability `+wait` or `+waitaof` |
 /// | read | `+hgetall +xrange +xread +xinfo\|stream +client\|unblock +evalsha +eval` |
-/// | consume in a group | that of reading, and `+xreadgroup +xack +xpending +xclaim +xautoclaim +xrevrange +xinfo\|groups +time` |
-/// | ensure and delete | `+type +exists +hset +xgroup +xtrim +unlink` |
+/// | consume in a group | that of reading, and `+xreadgroup +xack +xpending +xclaim +xautoclaim +xrevrange +xinfo\|groups +xgroup\|setid +time` |
+/// | ensure a group, as a worker does that makes it anew | that of reading, and `+xgroup\|create` |
+/// | delete a group, remove a consumer, trim what is acknowledged | that of consuming, and `+xgroup\|destroy +xgroup\|delconsumer +xtrim` |
+/// | ensure and delete a stream | `+hgetall +evalsha +eval +type +exists +hset +xgroup\|create +xgroup\|destroy +unlink` |
 ///
 /// Without `+unsubscribe` a channel that nobody listens to any more goes on being sent, and isn't delivered, until the
 /// connection ends.

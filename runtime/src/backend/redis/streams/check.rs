@@ -29,10 +29,9 @@ enum Key {
     Read(&'static [&'static str]),
 }
 
-/// Administration isn't among them: a service needn't be allowed to do that.
-const USES: [Use; 3] = [
+const USES: [Use; 5] = [
     Use {
-        what: "append",
+        what: "append on",
         commands: &[
             ("HGETALL", Key::Meta, &[]),
             ("XADD", Key::Log, &["NOMKSTREAM", "*", "f", "v"]),
@@ -51,7 +50,7 @@ const USES: [Use; 3] = [
         ],
     },
     Use {
-        what: "read",
+        what: "read on",
         commands: &[
             ("HGETALL", Key::Meta, &[]),
             ("XRANGE", Key::Log, &["-", "+"]),
@@ -63,7 +62,7 @@ const USES: [Use; 3] = [
         ],
     },
     Use {
-        what: "consume in a group",
+        what: "consume in a group on",
         commands: &[
             ("XREADGROUP", Key::Read(&["GROUP", "g", "c", "STREAMS"]), &[">"]),
             ("XACK", Key::Log, &["g", "0-1"]),
@@ -72,7 +71,31 @@ const USES: [Use; 3] = [
             ("XAUTOCLAIM", Key::Log, &["g", "c", "0", "0"]),
             ("XREVRANGE", Key::Log, &["+", "-"]),
             ("XINFO GROUPS", Key::Log, &[]),
+            ("XGROUP SETID", Key::Log, &["g", "0"]),
             ("TIME", Key::None, &[]),
+        ],
+    },
+    Use {
+        what: "ensure or delete a group, remove a consumer or trim on",
+        commands: &[
+            ("XGROUP CREATE", Key::Log, &["g", "0"]),
+            ("XGROUP DESTROY", Key::Log, &["g"]),
+            ("XGROUP DELCONSUMER", Key::Log, &["g", "c"]),
+            ("XTRIM", Key::Log, &["MAXLEN", "0"]),
+        ],
+    },
+    Use {
+        what: "ensure or delete",
+        commands: &[
+            ("HGETALL", Key::Meta, &[]),
+            ("EVALSHA", Key::Script, &[]),
+            ("EVAL", Key::Script, &[]),
+            ("TYPE", Key::Log, &[]),
+            ("EXISTS", Key::Log, &[]),
+            ("HSET", Key::Meta, &["f", "v"]),
+            ("XGROUP CREATE", Key::Log, &["g", "0"]),
+            ("XGROUP DESTROY", Key::Log, &["g"]),
+            ("UNLINK", Key::Log, &[]),
         ],
     },
 ];
@@ -118,7 +141,7 @@ pub(in super::super) async fn rights<N: Nodes>(
                     format!("~{{{address}.p* ~{{{address}}}:*")
                 };
                 let rights = missing.join(" ");
-                problems.push(format!("the user may not {what} on the stream `{address}`; grant it `{rights} {keys}`"));
+                problems.push(format!("the user may not {what} the stream `{address}`; grant it `{rights} {keys}`"));
             }
         }
     }
