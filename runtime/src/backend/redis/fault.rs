@@ -150,8 +150,8 @@ fn meaning(code: &str, details: &str, command: &str) -> (ErrorKind, &'static str
     let refused = |meaning| (ErrorKind::Refused, meaning);
     match code {
         "NOAUTH" => (ErrorKind::Forbidden, "it wants a user or a password; put them into the URL"),
-        "WRONGPASS" => (ErrorKind::Forbidden, "user or password is wrong"),
-        "OOM" => refused("its memory is full"),
+        "WRONGPASS" => (ErrorKind::Forbidden, "the user or the password in the URL is wrong"),
+        "OOM" => refused("its memory is full; raise `maxmemory`, or keep less by `max_len` or `trim_acknowledged`"),
         "READONLY" => refused("it is a replica; connect to the primary"),
         "LOADING" => refused("it is loading its data"),
         "MASTERDOWN" => refused("it is a replica without its primary"),

@@ -82,6 +82,7 @@ async fn a_user_logs_in_and_a_wrong_password_is_refused_without_being_told() {
         for error in [publish, subscribe, check] {
             assert_eq!((error.kind(), error.outcome()), (ErrorKind::Forbidden, Outcome::NotApplied), "{error:?}");
             assert!(!whole_text(&error).contains("hunter3"));
+            assert!(whole_text(&error).contains("URL"), "{error:?}");
         }
     }
 }

@@ -93,9 +93,11 @@ impl Node {
 fn confirm(durability: Durability, timeout: Duration) -> Confirm<Appended> {
     // The server's answer still comes in time.
     let patience = millis(timeout / 4 * 3).max(1).to_string();
-    let too_few = || {
-        let text = "too few copies confirmed the append within three quarters of the timeout";
-        Fault::new(ErrorKind::Timeout, Outcome::Unknown, text)
+    let too_few = if durability == Durability::Fsync {
+        "the append wasn't on the server's disk within three quarters of the timeout; set `appendfsync` to `always` or \
+         `everysec`, or raise the timeout"
+    } else {
+        "too few copies confirmed the append within three quarters of the timeout"
     };
     let (wanted, command, greeting) = match durability {
         Durability::Replicas(replicas) => {
@@ -106,7 +108,7 @@ fn confirm(durability: Durability, timeout: Duration) -> Confirm<Appended> {
     };
     let check = move |reply: &Appended| match reply {
         Appended::Count(count) if *count >= wanted => Ok(()),
-        Appended::Count(_) => Err(too_few()),
+        Appended::Count(_) => Err(Fault::new(ErrorKind::Timeout, Outcome::Unknown, too_few)),
         _ => Err(Fault::malformed().sent()),
     };
     Confirm { greeting, command, check: Box::new(check) }

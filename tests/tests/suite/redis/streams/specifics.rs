@@ -109,6 +109,25 @@ async fn retention_is_by_count_by_the_servers_clock_or_by_both() {
     }
 }
 
+#[tokio::test]
+async fn an_append_that_does_not_reach_the_disk_names_the_setting() {
+    let options = RedisOptions::default().config("appendonly yes").config("appendfsync no");
+    let server = Server::start(Kind::Redis8, options).await;
+    let broker = broker_of(Redis::new(server.url()).unwrap(), Limits::default().timeout(Duration::from_secs(1)));
+    let stream = Entry::stream(&broker).unwrap();
+    stream.ensure(StreamSettings::default()).await.unwrap();
+    let key = "a".to_owned();
+    let text = async |durability| {
+        let error = stream.with_durability(durability).unwrap().append(&key, &entry(1)).await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Timeout, Outcome::Unknown), "{error:?}");
+        format!("{error:#}")
+    };
+    let disk = text(Durability::Fsync).await;
+    assert!(disk.contains("set `appendfsync` to `always` or `everysec`"), "{disk}");
+    let copies = text(Durability::Replicas(1)).await;
+    assert!(copies.contains("too few copies"), "{copies}");
+}
+
 /// A position of the stream that was deleted is before all that the one made anew has, of which nothing was removed.
 #[tokio::test]
 async fn a_stream_that_was_made_anew_is_told_to_those_who_read_the_old_one() {
@@ -200,6 +219,8 @@ async fn refusals_are_typed_and_change_nothing() {
     for error in both().await {
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::Refused, Outcome::NotApplied), "{error:?}");
         assert!(error.is_transient());
+        let text = format!("{error:#}");
+        assert!(text.contains("raise `maxmemory`, or keep less by `max_len` or `trim_acknowledged`"), "{text}");
     }
     server.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     append(&stream, 2).await;
