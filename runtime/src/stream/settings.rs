@@ -137,7 +137,8 @@ pub enum Durability {
     Primary,
     /// So many replicas have it too, 1 to 64 (Redis: `WAIT`). Too few in time is a `Timeout` with the outcome `Unknown`.
     Replicas(u32),
-    /// It is on the primary's disk (Redis 7.2 or later with an append-only file: `WAITAOF`).
+    /// It is on the primary's disk (Redis 7.2 or later with an append-only file: `WAITAOF`). By Redis's default
+    /// `appendfsync everysec` an append that is awaited alone takes up to a second.
     Fsync,
 }
 
@@ -161,7 +162,6 @@ impl From<Positions> for Start {
     }
 }
 
-/// In a stream of several partitions the others are read from their first record: keep [`Positions`] there.
 /// ```
 /// # use tidings::{Position, Positions, Start};
 /// let mut read = Positions::new();
@@ -174,6 +174,7 @@ impl From<&Positions> for Start {
     }
 }
 
+/// In a stream of several partitions the others are read from their first record: keep [`Positions`] there.
 impl From<Position> for Start {
     fn from(position: Position) -> Self {
         Self::After(position.into())

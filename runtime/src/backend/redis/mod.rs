@@ -48,6 +48,10 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// next is `Overloaded`. It asks the server again with each `heartbeat`, so that a server that hangs is told to a read, a tail
 /// or an idle worker within one of these and a `timeout`.
 ///
+/// `ensure` changes no settings of a stream that is there, and `update` is `Unsupported`. Retention and the window are changed
+/// on the server, by `HSET {<address>}:meta max_len 100` (or `max_age_ms`, `dedup_window_ms`; empty for no retention), which
+/// brokers go by within some 5 s. Then `ensure` asks for the new ones. `partitions` has to stay as it is.
+///
 /// Ids of appends are remembered in `{<address>}:ids` and `{<address>}:ids:times`. An entry is trimmed by whole nodes of
 /// the server's tree; what was given back is idle since 1970.
 ///

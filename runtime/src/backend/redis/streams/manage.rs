@@ -48,7 +48,7 @@ pub(in super::super) async fn ensure<N: Nodes>(
     if let Some(values) = held.list()? {
         // A stream of others' that has no settings is one with the default ones.
         let alike = values == 0 && *settings == StreamSettings::default();
-        return if alike { Ok(()) } else { Err(differs(&mut held, values, settings)?) };
+        return if alike { Ok(()) } else { Err(differs(&mut held, values, settings, &meta)?) };
     }
     if apart {
         let calls: Vec<Call<'_>> = layout
@@ -63,23 +63,28 @@ pub(in super::super) async fn ensure<N: Nodes>(
     Ok(())
 }
 
-/// Says which settings differ.
-fn differs(held: &mut Cursor<'_>, values: usize, settings: &StreamSettings) -> Result<Fault, Fault> {
+/// Says which settings differ, and how those that can be changed are.
+fn differs(held: &mut Cursor<'_>, values: usize, settings: &StreamSettings, meta: &str) -> Result<Fault, Fault> {
     let asked = layout::fields(settings);
     let mut differences = Vec::new();
+    let mut changes = format!("change them by `HSET {meta}`, ");
     for _ in 0..values / 2 {
         let (name, value) = (held.text()?, held.text()?);
         let wanted = asked.iter().find(|(field, _)| field.as_bytes() == name);
         if let Some((field, wanted)) = wanted.filter(|(_, wanted)| wanted.as_bytes() != value) {
             let shown = |text: &str| if text.is_empty() { "not set".to_owned() } else { text.to_owned() };
             let there = shown(&String::from_utf8_lossy(value));
+            // The records lie by these.
+            if matches!(*field, "layout" | "partitions") {
+                changes.clear();
+            }
             differences.push(format!("`{field}` is {there} there and {} here", shown(wanted)));
         }
     }
     let what = if differences.is_empty() {
         "the stream was made by others, with no settings; ensure it with the default ones".to_owned()
     } else {
-        format!("{}; ensure it with the same settings, or delete it first", differences.join(", "))
+        format!("{}; ensure it with the same settings, {changes}or delete it first", differences.join(", "))
     };
     Ok(Fault::new(ErrorKind::Conflict, Outcome::NotApplied, what))
 }

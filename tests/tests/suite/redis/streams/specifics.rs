@@ -110,6 +110,31 @@ async fn retention_is_by_count_by_the_servers_clock_or_by_both() {
 }
 
 #[tokio::test]
+async fn settings_that_differ_are_told_with_how_to_change_them_on_the_server() {
+    let (server, _broker, stream) = made(StreamSettings::default()).await;
+    let wanted = StreamSettings::new().max_len(100);
+    let refused = stream.ensure(wanted.clone()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused:?}");
+    let meta = format!("{{{}}}:meta", stream.address());
+    let text = format!(
+        "`max_len` is not set there and 100 here; ensure it with the same settings, change them by `HSET {meta}`, or"
+    );
+    assert!(format!("{refused:#}").contains(&text), "{refused:#}");
+    // The records lie by their number.
+    let parted = stream.ensure(wanted.clone().partitions(2)).await.unwrap_err();
+    assert!(format!("{parted:#}").contains("ensure it with the same settings, or delete it first"), "{parted:#}");
+    assert_eq!(stream.update(wanted.clone()).await.unwrap_err().kind(), ErrorKind::Unsupported);
+
+    server.command(&["HSET", &meta, "max_len", "100"]).await;
+    stream.ensure(wanted).await.unwrap();
+    for number in 0..500 {
+        append(&stream, number).await;
+    }
+    let length = server.command(&["XLEN", &log(&stream)]).await.integer();
+    assert!((100..=200).contains(&length), "{length}");
+}
+
+#[tokio::test]
 async fn an_append_that_does_not_reach_the_disk_names_the_setting() {
     let options = RedisOptions::default().config("appendonly yes").config("appendfsync no");
     let server = Server::start(Kind::Redis8, options).await;
