@@ -202,10 +202,10 @@ impl fmt::Display for WorkerNotice<'_> {
             Self::Trimmed { after, first, certain } => {
                 f.write_str(if *certain { "removed" } else { "perhaps removed" })?;
                 f.write_str(" from the stream before they were read: ")?;
-                if let Some(after) = after {
-                    write!(f, "from after `{after}` ")?;
+                match after {
+                    Some(after) => write!(f, "from after `{after}` to before `{first}`"),
+                    None => write!(f, "up to before `{first}`"),
                 }
-                write!(f, "up to before `{first}`")
             }
             Self::HeldUp { position } => {
                 write!(f, "`{position}` holds up what comes after it: too many records after it wait to be settled")
