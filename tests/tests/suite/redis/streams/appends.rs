@@ -143,9 +143,12 @@ async fn nothing_is_appended_twice_where_tls_breaks_in_the_middle_of_a_batch() {
     let server = Server::start(Kind::Redis8, RedisOptions::default().tls().config("appendonly no")).await;
     let proxy = Proxy::start(server.port()).await;
     let authority = std::fs::read(&server.tls().unwrap().ca).unwrap();
-    let client = Redis::new(format!("rediss://localhost:{}", proxy.port())).unwrap().authority(authority);
-    let broker = broker_of(client, Limits::default().append_bytes(2 * LARGE));
-    let stream = Parcel::stream(&broker).unwrap();
+    let stream = |port: u16| {
+        let client = Redis::new(format!("rediss://localhost:{port}")).unwrap().authority(authority.clone());
+        Parcel::stream(&broker_of(client, Limits::default().append_bytes(2 * LARGE))).unwrap()
+    };
+    // What is read goes past the proxy, which cuts every connection.
+    let (stream, past) = (stream(proxy.port()), stream(server.port()));
     stream.ensure(StreamSettings::new()).await.unwrap();
     let mut unknown = 0;
     for round in 0..40 {
@@ -162,9 +165,9 @@ async fn nothing_is_appended_twice_where_tls_breaks_in_the_middle_of_a_batch() {
             |sent: &Result<_, tidings::Error>| matches!(sent, Err(error) if error.outcome() == Outcome::Unknown);
         unknown += usize::from(sent.iter().any(is_unknown));
         let mut there = vec![0; parcels.len()];
-        let mut after = stream.read(Start::Earliest, 1, Duration::ZERO).await.unwrap()[0].position();
+        let mut after = past.read(Start::Earliest, 1, Duration::ZERO).await.unwrap()[0].position();
         loop {
-            let page = stream.read(Start::from(after), 10, Duration::ZERO).await.unwrap();
+            let page = past.read(Start::from(after), 10, Duration::ZERO).await.unwrap();
             let Some(last) = page.last() else { break };
             after = last.position();
             for number in page.iter().map(|delivery| delivery.value().unwrap().number) {
