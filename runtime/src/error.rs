@@ -105,7 +105,7 @@ pub enum ErrorKind {
     Conflict,
     /// Records were removed before they could be read; [`Error::first_left`] is the first that is there.
     Trimmed {
-        /// Whether something was removed unread for sure. On Redis it only may have been.
+        /// Whether something was removed unread for sure. A plain read on Redis can't tell.
         certain: bool,
     },
     /// The stream can take no more records: its ids are used up. Permanent.

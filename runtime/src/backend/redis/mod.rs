@@ -58,7 +58,8 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// What was removed before an ack group had it is told by the server's count of what the group has read. That is compared
 /// with each read where the stream has retention or an address of its own, otherwise once a second. A group that begins in
 /// the middle isn't counted until it has got to the end, so it is told `Trimmed { certain: false }`. What a transaction of
-/// others appends and removes at once, while a read waits, isn't seen.
+/// others appends and removes at once, while a read waits, isn't seen, nor is an entry deleted from the middle. A process that
+/// is killed, or a connection that breaks, between the server's answer and the caller takes what was to be told with it.
 ///
 /// # Rights
 ///

@@ -89,7 +89,7 @@ pub(in super::super) async fn ensure_group<N: Nodes>(
     replies.retain(|reply| !matches!(reply, Err(fault) if fault.code == Some(Code::GroupExists)));
     let made = !together(replies).inspect_err(|fault| state.learn(fault))?.is_empty();
     if made {
-        lock(&group_state(group).held).clear();
+        group_state(group).forget();
     }
     Ok(made)
 }
@@ -97,7 +97,7 @@ pub(in super::super) async fn ensure_group<N: Nodes>(
 pub(in super::super) async fn delete_group<N: Nodes>(nodes: &N, group: &GroupAddress) -> Result<bool, Fault> {
     let state = state(group.stream());
     let layout = state.layout(nodes, group.stream()).await?;
-    lock(&group_state(group).held).clear();
+    group_state(group).forget();
     let commands: Vec<(u16, Packed)> =
         layout.parts.iter().map(|part| (part.slot, packed("XGROUP DESTROY", &[&part.log, group.name()]))).collect();
     let mut removed = false;
@@ -186,6 +186,13 @@ impl Read {
 }
 
 impl GroupState {
+    /// Forgets what is kept of a group that is gone or was made just now.
+    fn forget(&self) {
+        lock(&self.held).clear();
+        lock(&self.skipped).clear();
+        *lock(&self.looked) = None;
+    }
+
     /// Takes what is still to be told of entries that were removed unread.
     fn trimmed(&self) -> Option<Found> {
         let Skipped { first, certain } = lock(&self.skipped).pop_front()?;
