@@ -1,6 +1,8 @@
 //! The adapters, one for each messaging system.
 
 mod any;
+#[cfg(any(feature = "kafka", feature = "nats", feature = "redis"))]
+mod authority;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod memory;

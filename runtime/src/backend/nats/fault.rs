@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_nats::jetstream::ErrorCode;
 
+use super::super::authority::HostPort;
 use super::wire;
 use crate::capability::BackendError;
 use crate::error::{ErrorKind, Outcome};
@@ -105,9 +106,10 @@ impl Fault {
         Self::unreachable("the host's name doesn't resolve")
     }
 
-    /// A connection that didn't come about.
-    pub(super) fn connect(error: &io::Error) -> Self {
-        Self::unreachable(format!("couldn't connect: {}", error.kind()))
+    /// A connection that didn't come about. A host is told only here, where its name has been resolved: what doesn't
+    /// resolve may be a token at the wrong place.
+    pub(super) fn connect(error: &io::Error, endpoint: &HostPort) -> Self {
+        Self::unreachable(format!("couldn't connect to {endpoint}: {}", error.kind()))
     }
 
     pub(super) fn handshake(error: &io::Error) -> Self {

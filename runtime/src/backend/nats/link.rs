@@ -12,10 +12,10 @@ use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
+use super::super::authority::HostPort;
 use super::super::socket::Socket;
 use super::fault::{Complaint, Fault};
 use super::settings::Settings;
-use super::url::Endpoint;
 use super::wire::{self, Op, PING, Reader};
 use crate::error::{ErrorKind, Outcome};
 
@@ -70,13 +70,13 @@ impl Servers {
 
 impl Link {
     /// Connects and greets the server. A TLS handshake is given up before the limit, to be named.
-    async fn connect(settings: &Settings, endpoint: &Endpoint, name: &str, limit: Duration) -> Result<Self, Fault> {
+    async fn connect(settings: &Settings, endpoint: &HostPort, name: &str, limit: Duration) -> Result<Self, Fault> {
         let addresses: Vec<SocketAddr> =
             lookup_host((endpoint.host.as_str(), endpoint.port)).await.map_err(|_| Fault::unresolved())?.collect();
         if addresses.is_empty() {
             return Err(Fault::unresolved());
         }
-        let stream = TcpStream::connect(&*addresses).await.map_err(|error| Fault::connect(&error))?;
+        let stream = TcpStream::connect(&*addresses).await.map_err(|error| Fault::connect(&error, endpoint))?;
         // Every write here is a whole batch, which has nothing to wait for.
         stream.set_nodelay(true).map_err(|error| Fault::io(&error))?;
         let mut link = Self::over(Socket::plain(stream));
@@ -97,7 +97,7 @@ impl Link {
         Self { socket, unread, reader: Reader::default(), info: ServerInfo::default() }
     }
 
-    async fn secured(self, settings: &Settings, endpoint: &Endpoint, limit: Duration) -> Result<Self, Fault> {
+    async fn secured(self, settings: &Settings, endpoint: &HostPort, limit: Duration) -> Result<Self, Fault> {
         // What came in plain text after the server's word that it wants TLS isn't the server's.
         if !self.unread.is_empty() {
             return Err(Fault::malformed());

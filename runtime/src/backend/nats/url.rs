@@ -1,28 +1,11 @@
 //! Where the servers are and who asks: the URL, taken apart.
 
-use std::fmt;
-
-/// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Endpoint {
-    pub(super) host: String,
-    pub(super) port: u16,
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
+use super::super::authority::{HostPort, decoded, split};
 
 /// A URL's parts. Its texts may be credentials, so it has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Address {
-    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) endpoints: Vec<HostPort>,
     pub(super) tls: bool,
     pub(super) login: Option<Login>,
 }
@@ -38,8 +21,6 @@ const FORMS: &str = "write `nats://[user:password@]host[:port][,host2[:port]]`, 
 const DEFAULT_PORT: u16 = 4_222;
 /// They are tried one after another within one timeout.
 const MOST_ENDPOINTS: usize = 16;
-/// Of a name in DNS.
-const MOST_HOST_BYTES: usize = 253;
 const MOST_LOGIN_BYTES: usize = 1_024;
 
 /// Takes a URL apart. An error never quotes what could be a credential.
@@ -51,15 +32,7 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
         "ws" | "wss" => return Err(format!("NATS over WebSocket isn't spoken here; {FORMS}")),
         _ => return Err(format!("the URL's scheme isn't one of NATS; {FORMS}")),
     };
-    let rest = rest.strip_prefix("//").ok_or_else(|| format!("`//` is missing after the scheme; {FORMS}"))?;
-    // A password may hold what ends an authority if it isn't encoded, so the last `@` is sought first.
-    let (userinfo, rest) = match rest.rsplit_once('@') {
-        Some((userinfo, rest)) => (Some(userinfo), rest),
-        None => (None, rest),
-    };
-    if userinfo.is_some_and(|userinfo| userinfo.contains(['/', '?', '#', '@'])) {
-        return Err("user and password hold `/`, `?`, `#` or `@`; percent-encode them".into());
-    }
+    let (userinfo, rest) = split(rest, FORMS)?;
     if rest.contains(['?', '#']) {
         return Err("a query (`?..`) or fragment (`#..`) means nothing here; leave it out".into());
     }
@@ -73,7 +46,8 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
     if hosts.iter().any(|host| host.contains('/')) {
         return Err("a path means nothing here: topics and streams have their own addresses; leave it out".into());
     }
-    let endpoints = hosts.into_iter().map(endpoint).collect::<Result<Vec<_>, _>>()?;
+    let endpoints =
+        hosts.into_iter().map(|host| HostPort::parse(host, DEFAULT_PORT, FORMS)).collect::<Result<Vec<_>, _>>()?;
     if endpoints.len() > MOST_ENDPOINTS {
         return Err(format!("the URL has more than {MOST_ENDPOINTS} hosts; name a few of them"));
     }
@@ -99,63 +73,6 @@ pub(super) fn login_problem(text: &str) -> Option<String> {
     (text.len() > MOST_LOGIN_BYTES || text.chars().any(char::is_control)).then(|| {
         format!("a user, password or token has over {MOST_LOGIN_BYTES} bytes or a control character; give another")
     })
-}
-
-fn endpoint(text: &str) -> Result<Endpoint, String> {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(bracketed) => {
-            let (host, after) =
-                bracketed.split_once(']').ok_or_else(|| "the IPv6 address lacks its closing `]`".to_owned())?;
-            let port = match after {
-                "" => None,
-                after => Some(after.strip_prefix(':').ok_or("write the port as `[address]:port`")?),
-            };
-            (host, port)
-        }
-        None => match text.split_once(':') {
-            Some((_, port)) if port.contains(':') => {
-                return Err("an IPv6 address needs brackets: `[address]:port`".into());
-            }
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        },
-    };
-    if host.is_empty() {
-        return Err(format!("the URL lacks a host; {FORMS}"));
-    }
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'%');
-    if host.len() > MOST_HOST_BYTES || !host.bytes().all(fits) {
-        return Err("a host isn't a name of letters, digits, `.`, `-` and `_`, or an IP address".into());
-    }
-    let port = match port {
-        None => DEFAULT_PORT,
-        // What stands here may be half of a password that wasn't followed by a host.
-        Some(port) => match port.parse() {
-            Ok(port) if port > 0 => port,
-            _ if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
-                return Err("the port isn't a number from 1 to 65535".into());
-            }
-            _ => return Err("the port isn't a number from 1 to 65535; put a user's password before an `@`".into()),
-        },
-    };
-    Ok(Endpoint { host: host.to_owned(), port })
-}
-
-fn decoded(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
-            let (Some(high), Some(low)) = (digit(rest.next()), digit(rest.next())) else {
-                return Err("a `%` isn't followed by two hexadecimal digits; write `%25` for the sign itself".into());
-            };
-            bytes.push(u8::try_from(high * 16 + low).unwrap_or_default());
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| "a percent-encoded part of the URL isn't UTF-8".to_owned())
 }
 
 #[cfg(test)]

@@ -118,11 +118,12 @@ impl Fault {
         Self::unreachable("the host's name doesn't resolve")
     }
 
-    /// A connection that didn't come about.
+    /// A connection that didn't come about. A host is told only here, where its name has been resolved: what doesn't
+    /// resolve may be a password at the wrong place.
     pub(super) fn connect(error: &io::Error, endpoint: &Endpoint) -> Self {
         match (error.kind(), endpoint) {
-            (io::ErrorKind::NotFound, Endpoint::Unix(_)) => Self::unreachable("no such socket"),
-            (kind, _) => Self::unreachable(format!("couldn't connect: {kind}")),
+            (io::ErrorKind::NotFound, Endpoint::Unix(_)) => Self::unreachable(format!("no such socket: {endpoint}")),
+            (kind, _) => Self::unreachable(format!("couldn't connect to {endpoint}: {kind}")),
         }
     }
 

@@ -11,6 +11,7 @@ use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::time::timeout;
 use tokio_util::codec::Decoder;
 
+use super::super::authority::HostPort;
 use super::super::socket::Socket;
 use super::fault::Fault;
 use super::pipeline::Answer;
@@ -38,7 +39,7 @@ impl Link {
         let unconnected = |error| Fault::connect(&error, endpoint);
         let socket = match endpoint {
             Endpoint::Unix(path) => Socket::plain(UnixStream::connect(path).await.map_err(unconnected)?),
-            Endpoint::Tcp { host, port } => {
+            Endpoint::Tcp(HostPort { host, port }) => {
                 let addresses: Vec<SocketAddr> =
                     lookup_host((host.as_str(), *port)).await.map_err(|_| Fault::unresolved())?.collect();
                 if addresses.is_empty() {

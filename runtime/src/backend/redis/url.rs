@@ -1,12 +1,24 @@
 //! Where a server is and who asks: the URL, taken apart.
 
+use std::fmt;
 use std::path::PathBuf;
+
+use super::super::authority::{HostPort, decoded, split};
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Endpoint {
-    Tcp { host: String, port: u16 },
+    Tcp(HostPort),
     Unix(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(place) => place.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
 }
 
 /// A URL's parts. Its texts may be credentials, so it has no `Debug`.
@@ -38,15 +50,7 @@ pub(super) fn parse(url: &str) -> Result<Address, String> {
 }
 
 fn tcp(rest: &str, tls: bool) -> Result<Address, String> {
-    let rest = rest.strip_prefix("//").ok_or_else(|| format!("`//` is missing after the scheme; {FORMS}"))?;
-    // A password may hold what ends an authority if it isn't encoded, so the last `@` is sought first.
-    let (userinfo, rest) = match rest.rsplit_once('@') {
-        Some((userinfo, rest)) => (Some(userinfo), rest),
-        None => (None, rest),
-    };
-    if userinfo.is_some_and(|userinfo| userinfo.contains(['/', '?', '#', '@'])) {
-        return Err("user and password hold `/`, `?`, `#` or `@`; percent-encode them".into());
-    }
+    let (userinfo, rest) = split(rest, FORMS)?;
     if rest.contains('#') {
         return Err("a fragment (`#..`) means nothing here, and certificates are always verified; leave it out".into());
     }
@@ -54,39 +58,8 @@ fn tcp(rest: &str, tls: bool) -> Result<Address, String> {
     if !query.is_empty() {
         return Err("a query (`?..`) means nothing for a host; leave it out".into());
     }
-    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(bracketed) => {
-            let (host, after) =
-                bracketed.split_once(']').ok_or_else(|| "the IPv6 address lacks its closing `]`".to_owned())?;
-            let port = match after {
-                "" => None,
-                after => Some(after.strip_prefix(':').ok_or("write the port as `[address]:port`")?),
-            };
-            (host, port)
-        }
-        None => match authority.split_once(':') {
-            Some((_, port)) if port.contains(':') => {
-                return Err("an IPv6 address needs brackets: `[address]:port`".into());
-            }
-            Some((host, port)) => (host, Some(port)),
-            None => (authority, None),
-        },
-    };
-    if host.is_empty() {
-        return Err(format!("the URL has no host; {FORMS}"));
-    }
-    let port = match port {
-        None => DEFAULT_PORT,
-        // What stands here may be half of a password that wasn't followed by a host.
-        Some(port) => match port.parse() {
-            Ok(port) if port > 0 => port,
-            _ if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
-                return Err("the port isn't a number from 1 to 65535".into());
-            }
-            _ => return Err("the port isn't a number from 1 to 65535; put a user's password before an `@`".into()),
-        },
-    };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let endpoint = Endpoint::Tcp(HostPort::parse(host, DEFAULT_PORT, FORMS)?);
     let database = match path.trim_end_matches('/') {
         "" => 0,
         number => self::database(number)?,
@@ -98,8 +71,7 @@ fn tcp(rest: &str, tls: bool) -> Result<Address, String> {
             (filled(decoded(user)?), filled(decoded(password)?))
         }
     };
-    let address = Address { endpoint: Endpoint::Tcp { host: host.to_owned(), port }, tls, user, password, database };
-    complete(address)
+    complete(Address { endpoint, tls, user, password, database })
 }
 
 fn unix(rest: &str) -> Result<Address, String> {
@@ -134,21 +106,4 @@ fn database(number: &str) -> Result<u32, String> {
 
 fn filled(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
-}
-
-fn decoded(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
-            let (Some(high), Some(low)) = (digit(rest.next()), digit(rest.next())) else {
-                return Err("a `%` isn't followed by two hexadecimal digits; write `%25` for the sign itself".into());
-            };
-            bytes.push(u8::try_from(high * 16 + low).unwrap_or_default());
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| "a percent-encoded part of the URL isn't UTF-8".to_owned())
 }

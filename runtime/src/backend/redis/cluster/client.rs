@@ -436,7 +436,7 @@ impl Node {
 
 fn host(endpoint: &Endpoint) -> &str {
     match endpoint {
-        Endpoint::Tcp { host, .. } => host,
+        Endpoint::Tcp(place) => &place.host,
         Endpoint::Unix(_) => "localhost",
     }
 }

@@ -2,6 +2,7 @@
 
 use redis::Value;
 
+use super::super::super::authority::HostPort;
 use super::super::fault::Fault;
 use super::super::url::Endpoint;
 use crate::error::{ErrorKind, Outcome};
@@ -39,7 +40,7 @@ fn read_range(range: &Value, host: &str) -> Result<(u16, u16, Endpoint), Fault> 
     };
     // `?` stands for a host name that the node doesn't have.
     let host = if name.is_empty() || name == "?" { host.to_owned() } else { name };
-    Ok((number(first)?, number(last)?, Endpoint::Tcp { host, port: number(port)? }))
+    Ok((number(first)?, number(last)?, Endpoint::Tcp(HostPort { host, port: number(port)? })))
 }
 
 fn elements(value: &Value) -> Result<&[Value], Fault> {
@@ -61,7 +62,7 @@ pub(super) fn redirection(named: &str, host: &str) -> Result<Endpoint, Fault> {
     let (name, port) = named.rsplit_once(':').ok_or_else(Fault::malformed)?;
     let port = port.parse().map_err(|_| Fault::malformed())?;
     let host = if name.is_empty() || name == "?" { host } else { name };
-    Ok(Endpoint::Tcp { host: host.to_owned(), port })
+    Ok(Endpoint::Tcp(HostPort { host: host.to_owned(), port }))
 }
 
 pub(super) fn uncovered() -> Fault {
