@@ -21,10 +21,9 @@ impl<T: StreamSpec, B: Log> Stream<T, B> {
     /// # Errors
     ///
     /// `Trimmed` where records after a position were removed before they could be read, with the first position left:
-    /// go on there with [`Start::Earliest`]. In memory and on Redis that is told of a stream that was deleted and made anew,
-    /// too. `Absent`, `Invalid` (`max` outside 1 to `read_records`), `Timeout`,
-    /// `Unavailable`, `Refused`, `Forbidden`, `Overloaded`, `Closed`. Nothing found in time is an empty answer and no
-    /// error.
+    /// go on there with [`Start::Earliest`]. In memory and on Redis that is told of a stream that was deleted and made
+    /// anew, too. `Absent`, `Invalid` (`max` outside 1 to `read_records`), `Timeout`, `Unavailable`, `Refused`,
+    /// `Forbidden`, `Overloaded`, `Closed`. Nothing found in time is an empty answer and no error.
     ///
     /// # Cancel safety
     ///

@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::measure::{ROUND, Way, print, print_each, take_turns};
+use crate::measure::{ROUND, ROUNDS, Way, print, print_each, take_turns, take_turns_of};
 use crate::text::{BATCH, CONSUMER, FIRST, Seen, Text, consumer, handle, ready, worker};
 
 /// Where the one partition of the stream below stands under the bench's namespace.
@@ -98,7 +98,10 @@ impl Bench {
     fn append(&self, bytes: usize, tasks: u32, entries: u32, least: f64) -> Result<(), String> {
         let text = Text::new(bytes);
         let raw = |connection: &MultiplexedConnection| self.in_time(raw_appends(connection, &text, tasks, entries));
-        let rows = take_turns(
+        // Few at once wait for the scheduler rather than for anything here, so that single rounds say little.
+        let rounds = if tasks > 16 { ROUNDS } else { 4 * ROUNDS + 1 };
+        let rows = take_turns_of(
+            rounds,
             entries,
             Some(self.server.pid()),
             vec![

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// What a round may take; one that takes longer has lost a message or hangs.
 pub(crate) const ROUND: Duration = Duration::from_secs(30);
 /// Rounds of each way, after one that isn't counted.
-const ROUNDS: usize = 7;
+pub(crate) const ROUNDS: usize = 7;
 /// The kernel's unit in `/proc/<pid>/stat`, on every Linux that runs here.
 const TICKS_A_SECOND: f64 = 100.0;
 
@@ -65,11 +65,21 @@ impl Row {
 }
 
 /// Runs every way in turns.
-pub(crate) fn take_turns(messages: u32, server: Option<u32>, mut ways: Vec<Way<'_>>) -> Result<Vec<Row>, String> {
+pub(crate) fn take_turns(messages: u32, server: Option<u32>, ways: Vec<Way<'_>>) -> Result<Vec<Row>, String> {
+    take_turns_of(ROUNDS, messages, server, ways)
+}
+
+/// Runs every way in so many turns.
+pub(crate) fn take_turns_of(
+    rounds: usize,
+    messages: u32,
+    server: Option<u32>,
+    mut ways: Vec<Way<'_>>,
+) -> Result<Vec<Row>, String> {
     let mut rows: Vec<_> =
         ways.iter().map(|way| Row { name: way.name, each: Vec::new(), server: server.map(|_| 0.0) }).collect();
     let mut walls = vec![0.0; ways.len()];
-    for round in 0..=ROUNDS {
+    for round in 0..=rounds {
         for ((way, row), wall) in ways.iter_mut().zip(&mut rows).zip(&mut walls) {
             let named = |problem| format!("{}: {problem}", way.name);
             (way.before)().map_err(named)?;

@@ -73,9 +73,7 @@ pub async fn worker_claim<S: Subject<Backend: AckGroups>>(subject: S) {
 pub async fn worker_lost<S: Subject<Backend: AckGroups>>(subject: S) {
     const RULE: Rule = Rule("worker-claim");
     for max_len in [Some(100), None] {
-        let mut settings = StreamSettings::new();
-        settings.max_len = max_len;
-        let crew = Crew::with(RULE, &subject, settings, limits()).await;
+        let crew = Crew::keeping(RULE, &subject, max_len).await;
         crew.append(0..10, 10).await;
         for name in ["a", "dead"] {
             let consumer = RULE.unwrap("a consumer", crew.group.consumer(name));
@@ -110,9 +108,7 @@ pub async fn worker_lost<S: Subject<Backend: AckGroups>>(subject: S) {
 pub async fn worker_trimmed<S: Subject<Backend: AckGroups>>(subject: S) {
     const RULE: Rule = Rule("read-after");
     for max_len in [Some(100), None] {
-        let mut settings = StreamSettings::new();
-        settings.max_len = max_len;
-        let crew = Crew::with(RULE, &subject, settings, limits()).await;
+        let crew = Crew::keeping(RULE, &subject, max_len).await;
         crew.append(0..510, 10).await;
         let left = RULE.ok("reading", crew.stream.read(Start::Earliest, 510, Duration::ZERO)).await;
         let left: Vec<Position> = left.iter().map(Delivery::position).collect();

@@ -252,6 +252,17 @@ impl<B: AckGroups> Crew<B> {
         Self::with(rule, subject, StreamSettings::new(), limits()).await
     }
 
+    /// Starts with a stream that keeps so many records, or all.
+    pub(in crate::conformance) async fn keeping<S: Subject<Backend = B>>(
+        rule: Rule,
+        subject: &S,
+        max_len: Option<u64>,
+    ) -> Self {
+        let mut settings = StreamSettings::new();
+        settings.max_len = max_len;
+        Self::with(rule, subject, settings, limits()).await
+    }
+
     pub(in crate::conformance) async fn with<S: Subject<Backend = B>>(
         rule: Rule,
         subject: &S,
