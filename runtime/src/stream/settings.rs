@@ -150,7 +150,7 @@ pub enum Start {
     Earliest,
     /// After the last record that is there when the call is made.
     Latest,
-    /// At the first record appended at this time or later, by the server's clock.
+    /// At the first record appended at this time or later, by the server's clock; at the end where there is none yet.
     At(SystemTime),
     /// After these positions; a partition without one is read from its first record.
     After(Positions),

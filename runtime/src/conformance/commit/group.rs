@@ -4,7 +4,7 @@ use super::steps::SOON;
 use crate::capability::CommitGroups;
 use crate::conformance::Streams;
 use crate::conformance::rule::Rule;
-use crate::conformance::streams::steps::{ALL, LONG, all, later, places, short};
+use crate::conformance::streams::steps::{ALL, HOUR, LONG, all, later, places, short};
 use crate::error::{Error, ErrorKind};
 use crate::stream::{CommitGroup, Delivery, MemberSettings, Positions, Start, StreamSettings};
 
@@ -71,6 +71,7 @@ pub async fn commit_starts<S: Streams<Backend: CommitGroups>>(subject: S) {
         ("last", Start::from(told[4]), 5),
         ("nowhere", Start::from(Positions::new()), 0),
         ("at", Start::At(between), 3),
+        ("to-come", Start::At(between + HOUR), 5),
     ];
     let mut groups = vec![(empty, 0)];
     for (name, start, next) in starts {

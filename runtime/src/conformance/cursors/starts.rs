@@ -3,7 +3,7 @@ use crate::capability::Cursors;
 use crate::conformance::payloads::Place;
 use crate::conformance::rule::Rule;
 use crate::conformance::streams::entries::Spot;
-use crate::conformance::streams::steps::later;
+use crate::conformance::streams::steps::{HOUR, later};
 use crate::conformance::{Raw, Streams};
 use crate::stream::{Cursor, DurableSettings, Positions, Start, StreamSettings};
 
@@ -23,6 +23,7 @@ pub async fn cursor_starts<S: Streams<Backend: Cursors>>(subject: S) {
         ("last", Start::from(told[4]), 5),
         ("nowhere", Start::from(Positions::new()), 0),
         ("at", Start::At(between), 3),
+        ("to-come", Start::At(between + HOUR), 5),
     ];
     let mut durables = vec![("empty", 0)];
     for (id, start, first) in starts {

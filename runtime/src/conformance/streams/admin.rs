@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::Streams;
 use super::entries::{Entry, EntryV2, Other};
-use super::steps::{Entries, LONG, all, later, parted, places};
+use super::steps::{Entries, HOUR, LONG, all, later, parted, places};
 use crate::capability::{AckGroups, partition_of};
 use crate::conformance::rule::Rule;
 use crate::error::{ErrorKind, Operation};
@@ -238,6 +238,7 @@ pub async fn ack_starts<S: Streams<Backend: AckGroups>>(subject: S) {
         ("after", Start::from(told[1]), 2),
         ("last", Start::from(told[2]), 3),
         ("at", Start::At(between), 3),
+        ("to-come", Start::At(between + HOUR), 5),
     ];
     for (name, start, _) in &starts {
         let group = RULE.unwrap("looking up", stream.ack_group(name));

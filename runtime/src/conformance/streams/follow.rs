@@ -45,27 +45,32 @@ pub async fn tail<S: Streams>(subject: S) {
     RULE.fill(&producer, [4]).await;
     RULE.same("the fourth, that was waited for", RULE.tailed("tailing", &mut tail).await, 4);
 
-    // From the latest of the first call, not of each call. What shows that it is resolved is that something came.
+    // From the end of the first call, not of each call, where a time to come is, too. What shows that it is resolved is
+    // that something came.
+    let mut coming = stream.tail(Start::At(later().await + HOUR));
     let mut latest = stream.tail(Start::Latest);
     let mut n = 100;
-    // An append that is given up may have been appended, so the last one is awaited.
-    let came = std::sync::atomic::AtomicBool::new(false);
-    let appending = async {
-        while !came.load(std::sync::atomic::Ordering::Relaxed) {
-            RULE.fill(&producer, [n]).await;
-            n += 1;
-            tokio::time::sleep(Duration::from_millis(5)).await;
+    for (what, tail) in [("from a time to come", &mut coming), ("from the latest", &mut latest)] {
+        let begin = n;
+        // An append that is given up may have been appended, so the last one is awaited.
+        let came = std::sync::atomic::AtomicBool::new(false);
+        let appending = async {
+            while !came.load(std::sync::atomic::Ordering::Relaxed) {
+                RULE.fill(&producer, [n]).await;
+                n += 1;
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let tailing = async {
+            let first = RULE.tailed(what, tail).await;
+            came.store(true, std::sync::atomic::Ordering::Relaxed);
+            first
+        };
+        let (first, ()) = tokio::join!(tailing, appending);
+        RULE.that(first >= begin, &format!("{what}: it begins after what was there"));
+        for expected in first + 1..n {
+            RULE.same(&format!("{what}: what came between"), RULE.tailed(what, tail).await, expected);
         }
-    };
-    let tailing = async {
-        let first = RULE.tailed("tailing from the latest", &mut latest).await;
-        came.store(true, std::sync::atomic::Ordering::Relaxed);
-        first
-    };
-    let (first, ()) = tokio::join!(tailing, appending);
-    RULE.that(first >= 100, "the latest begins after what was there");
-    for expected in first + 1..n {
-        RULE.same("what came between", RULE.tailed("tailing", &mut latest).await, expected);
     }
     for round in 0..5 {
         RULE.fill(&producer, [1_000 + round, 2_000 + round]).await;

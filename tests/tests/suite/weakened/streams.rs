@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::future::pending;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tidings::backend::Memory;
 use tidings::capability::{
@@ -55,6 +55,7 @@ enum Flaw {
     SaysItCreated,
     StartsAtTheEarliest,
     WaitsForAStartBeyondTheEnd,
+    WaitsForATimeToCome,
     CountsAcksWrong,
     ForgetsAcks,
     AcksAllUpTo,
@@ -339,10 +340,13 @@ impl<W: Weakness> Log for Flawed<W> {
 
     async fn start(client: &Client, stream: &StreamAddress, start: &Start) -> Result<Positions, BackendError> {
         let resolved = Memory::start(&client.memory, stream, start).await?;
-        if W::FLAW == Flaw::StartsAtTheEndEachTime && *start == Start::Latest {
-            return Ok(Position::new(0, u128::MAX).into());
-        }
-        Ok(resolved)
+        Ok(match (W::FLAW, start) {
+            (Flaw::StartsAtTheEndEachTime, Start::Latest) => Position::new(0, u128::MAX).into(),
+            (Flaw::WaitsForATimeToCome, Start::At(time)) if *time > SystemTime::now() => {
+                Position::new(0, u128::MAX).into()
+            }
+            _ => resolved,
+        })
     }
 
     async fn read(
@@ -719,6 +723,7 @@ weaknesses! {
     waits_too_long: WaitsTooLong fails read_waits, "read-after";
     ignores_a_close: IgnoresAClose fails stream_close, "close-waits";
     doubts_what_never_happened: DoubtsWhatNeverHappened fails stream_refused, "stream-refused";
+    waits_for_a_time_to_come: WaitsForATimeToCome fails tail, "tail";
     loses_what_a_cancelled_read_took: LosesWhatACancelledReadTook fails ack_cancelled, "read-cancelled";
     delivers_to_two_consumers: DeliversToTwo fails ack_competing, "ack-competing";
     resets_a_group: ResetsAGroup fails ack_group_ensure, "ack-group-ensure";

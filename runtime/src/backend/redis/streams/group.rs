@@ -67,11 +67,10 @@ pub(in super::super) async fn ensure_group<N: Nodes>(
                 Start::Earliest => (0, 0),
                 Start::Latest => info.last,
                 Start::At(time) => before(*time).unwrap_or_default(),
-                // The server would hand out nothing until the ids have passed a start that is beyond the end.
-                Start::After(positions) => {
-                    positions.get(part.index).map_or((0, 0), |after| after.halves().min(info.last))
-                }
+                Start::After(positions) => positions.get(part.index).map_or((0, 0), Position::halves),
             };
+            // The server would hand out nothing until the ids have passed a start that is beyond the end.
+            let from = from.min(info.last);
             let id = format!("{}-{}", from.0, from.1);
             // How many entries count as read, by which it is known later whether some were removed unread. In the middle
             // the server can't tell until the group has read to the end.

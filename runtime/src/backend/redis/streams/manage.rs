@@ -147,7 +147,8 @@ pub(in super::super) async fn start<N: Nodes>(
             // Where all there is comes later, or nothing has come yet, it is read from the first record, and nothing was
             // missed.
             let earlier = info.first.map_or(info.last != (0, 0), |first| first <= before);
-            earlier.then(|| position(part, before))
+            // A time to come is the end, as it is on other brokers: whose clock is ahead mustn't wait in silence.
+            earlier.then(|| position(part, before.min(info.last)))
         }
         _ => None,
     });
