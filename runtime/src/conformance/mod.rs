@@ -100,11 +100,12 @@ pub use publish::{topic_batch, topic_lost_reply, topic_publish_once};
 pub use streams::{
     Attributes, Raw, Streams, ack_cancelled, ack_claim, ack_claim_lost, ack_close, ack_competing, ack_depth,
     ack_extend, ack_follow, ack_group_ensure, ack_group_lost, ack_interrupted, ack_limits, ack_pending, ack_poison,
-    ack_recorded, ack_release, ack_remove_consumer, ack_settled, ack_starts, ack_trimmed, append_all, append_dedup,
-    append_id, append_lost_reply, append_order, append_recorded, append_silent, dedup_window, headers, history,
-    poison_in_place, positions, read_after, read_cancelled, read_partitions, read_trimmed, read_waits, stream_bind,
-    stream_close, stream_ensure, stream_interrupted, stream_keys, stream_limits, stream_no_io, stream_refused,
-    stream_stats, stream_update, stream_wire, stream_wire_foreign, tail, tail_trimmed, trim_acknowledged,
+    ack_recorded, ack_release, ack_remove_consumer, ack_settled, ack_starts, ack_trimmed, ack_trimmed_partitions,
+    append_all, append_dedup, append_id, append_lost_reply, append_order, append_recorded, append_silent, dedup_window,
+    headers, history, poison_in_place, positions, read_after, read_cancelled, read_partitions, read_trimmed,
+    read_waits, stream_bind, stream_close, stream_ensure, stream_interrupted, stream_keys, stream_limits, stream_no_io,
+    stream_refused, stream_stats, stream_update, stream_wire, stream_wire_foreign, tail, tail_trimmed,
+    trim_acknowledged,
 };
 pub use supervise::{supervise_ends, supervise_forms, supervise_gap, supervise_patterns};
 pub use wire::wire_vectors;
@@ -285,7 +286,7 @@ macro_rules! __conformance_tests {
         $crate::__conformance_tests!($subject:
             ack_group_ensure, ack_starts, ack_competing, ack_recorded, ack_claim, ack_claim_lost, ack_pending, history,
             ack_follow, ack_poison, ack_group_lost, ack_depth, ack_settled, ack_extend, ack_release,
-            ack_remove_consumer, trim_acknowledged, ack_trimmed, ack_cancelled, ack_close, ack_interrupted, ack_limits,
+            ack_remove_consumer, trim_acknowledged, ack_trimmed, ack_trimmed_partitions, ack_cancelled, ack_close, ack_interrupted, ack_limits,
         );
     };
     (@streams commit_groups $subject:ty) => {

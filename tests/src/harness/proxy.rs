@@ -91,12 +91,12 @@ struct State {
     connections: BTreeMap<u64, Option<Cut>>,
 }
 
-/// What may still pass before everything is cut.
+/// What may still pass before everything is cut, or held where there is no cut.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
     direction: Direction,
     bytes: usize,
-    cut: Cut,
+    cut: Option<Cut>,
 }
 
 impl Proxy {
@@ -168,7 +168,16 @@ impl Proxy {
     /// passes that way on any connection; wait for it with [`wait`](Self::wait). New connections are served.
     pub fn cut_after(&self, direction: Direction, bytes: usize, cut: Cut) {
         self.shared.change(|state| {
-            state.budget = Some(Budget { direction, bytes, cut });
+            state.budget = Some(Budget { direction, bytes, cut: Some(cut) });
+            state.spend(direction, 0);
+        });
+    }
+
+    /// [Stalls](Self::stall) that way after `bytes` more have gone, in the middle of a frame if need be; wait for it with
+    /// [`wait`](Self::wait).
+    pub fn stall_after(&self, direction: Direction, bytes: usize) {
+        self.shared.change(|state| {
+            state.budget = Some(Budget { direction, bytes, cut: None });
             state.spend(direction, 0);
         });
     }
@@ -280,7 +289,10 @@ impl State {
         if budget.bytes == 0 {
             let cut = budget.cut;
             self.budget = None;
-            self.cut_all(cut);
+            match cut {
+                Some(cut) => self.cut_all(cut),
+                None => _ = self.stalled.insert(direction),
+            }
         }
     }
 

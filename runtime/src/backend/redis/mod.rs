@@ -46,7 +46,7 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// `appendfsync no` leaves that to the system, so that it fails with `Timeout`. Settlements and short reads have a
 /// connection each, and a read that waits has one of its own while it lasts: at most as many as `subscriptions`, and the
 /// next is `Overloaded`. It asks the server again with each `heartbeat`, so that a server that hangs is told to a read, a tail
-/// or an idle worker within one of these and a `timeout`.
+/// or an idle worker within about one of these and a `timeout`.
 ///
 /// `ensure` changes no settings of a stream that is there, and `update` is `Unsupported`. Retention and the window are changed
 /// on the server, by `HSET {<address>}:meta max_len 100` (or `max_age_ms`, `dedup_window_ms`; empty for no retention), which
@@ -55,11 +55,14 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// Ids of appends are remembered in `{<address>}:ids` and `{<address>}:ids:times`. An entry is trimmed by whole nodes of
 /// the server's tree; what was given back is idle since 1970.
 ///
-/// What was removed before an ack group had it is told by the server's count of what the group has read. That is compared
-/// with each read where the stream has retention or an address of its own, otherwise once a second. A group that begins in
-/// the middle isn't counted until it has got to the end, so it is told `Trimmed { certain: false }`. What a transaction of
-/// others appends and removes at once, while a read waits, isn't seen, nor is an entry deleted from the middle. A process that
-/// is killed, or a connection that breaks, between the server's answer and the caller takes what was to be told with it.
+/// What was removed before an ack group had it is told by the server's count of what the group has read, which is compared
+/// in one transaction with each read. A group that begins in the middle isn't counted until it has got to the end, so it is
+/// told `Trimmed { certain: false }`; an entry deleted from among others (`XDEL`) isn't told for sure either. Looking takes
+/// the server some 2 µs for each group of the stream. What one
+/// read found in several partitions is told by as many. A read that finds nothing then waits: what is both appended and
+/// removed in the round trip between the two, or by one transaction of others during the wait, isn't told, by Redis 7.0
+/// later. A process that is killed, or a connection that breaks, between the server's answer and the caller takes what was
+/// to be told with it.
 ///
 /// # Rights
 ///
@@ -78,7 +81,7 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// |---|---|
 /// | append | `+hgetall +xadd`, with retention `+xtrim`, with ids `+evalsha +eval +exists +time +zscore +zadd +zrangebyscore +zrem +hset +hget +hdel`, with durability `+wait` or `+waitaof` |
 /// | read | `+hgetall +xrange +xread +xinfo\|stream +client\|unblock +evalsha +eval` |
-/// | consume in a group | that of reading, and `+xreadgroup +xack +xpending +xclaim +xautoclaim +xrevrange +xinfo\|groups +xgroup\|setid +time` |
+/// | consume in a group | that of reading, and `+multi +exec +xreadgroup +xack +xpending +xclaim +xautoclaim +xrevrange +xinfo\|groups +xgroup\|setid +time` |
 /// | ensure a group, as a worker does that makes it anew | that of reading, and `+xgroup\|create` |
 /// | delete a group, remove a consumer, trim what is acknowledged | that of consuming, and `+xgroup\|destroy +xgroup\|delconsumer +xtrim` |
 /// | ensure and delete a stream | `+hgetall +evalsha +eval +type +exists +hset +xgroup\|create +xgroup\|destroy +unlink` |

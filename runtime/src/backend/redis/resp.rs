@@ -224,6 +224,18 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// Takes one value, whatever it is, as it came.
+    pub(super) fn frame(&mut self) -> Result<Bytes, Fault> {
+        let from = self.at;
+        self.skip()?;
+        Ok(self.frame.slice(from..self.at))
+    }
+
+    /// Takes what is left, as it came.
+    pub(super) fn rest(self) -> Bytes {
+        self.frame.slice(self.frame.len() - self.left()..)
+    }
+
     /// Takes one value, whatever it is.
     pub(super) fn value(&mut self) -> Result<Value, Fault> {
         self.value_within(MOST_DEPTH)

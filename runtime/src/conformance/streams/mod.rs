@@ -38,7 +38,7 @@ pub use limits::{ack_limits, stream_limits};
 pub use read::{read_after, read_cancelled, read_partitions, read_waits};
 pub use record::{headers, poison_in_place, positions};
 pub use settle::{ack_extend, ack_release, ack_settled};
-pub use trimmed::{ack_trimmed, read_trimmed, tail_trimmed};
+pub use trimmed::{ack_trimmed, ack_trimmed_partitions, read_trimmed, tail_trimmed};
 pub use wire::{stream_wire, stream_wire_foreign};
 
 /// A system with streams.

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Streams;
@@ -123,4 +124,65 @@ pub async fn ack_trimmed<S: Streams<Backend: AckGroups>>(subject: S) {
     let mut tail = one.tail(false);
     overtaken("following", &RULE.fails("following", tail.receive()).await, first);
     RULE.same("following on", RULE.ok("following on", tail.receive()).await.position(), first);
+}
+
+/// `read-after`: a group is told of each partition before it is handed anything that stands behind what was removed there.
+pub async fn ack_trimmed_partitions<S: Streams<Backend: AckGroups>>(subject: S) {
+    const RULE: Rule = Rule("read-after");
+    const KEYS: u64 = 30;
+    let stream = RULE.entries_of(&subject, short::<S>().partitions(4.min(S::PARTITIONS))).await;
+    // All at once, and fewer than there are partitions.
+    let groups = [(RULE.group::<S>(&stream, "wide").await, 100), (RULE.group::<S>(&stream, "narrow").await, 1)];
+    let left = async || {
+        let mut left: BTreeMap<u32, Vec<Position>> = BTreeMap::new();
+        for position in places(&RULE.read("reading what is left", &stream, Start::Earliest).await) {
+            left.entry(position.partition()).or_default().push(position);
+        }
+        left
+    };
+    let batch: Vec<_> = (0..KEYS).map(|n| Entry { n }).collect();
+    let fill = async || {
+        let outcomes = RULE.ok("appending", stream.append_all(batch.iter().map(|entry| (&entry.n, entry)))).await;
+        outcomes.into_iter().map(|outcome| RULE.stored("appending", RULE.unwrap("appending", outcome))).collect()
+    };
+    let told: Vec<Position> = fill().await;
+    let left = loop {
+        let more: Vec<Position> = fill().await;
+        if !S::COUNTS {
+            for position in more {
+                RULE.within("removing past the backend", subject.remove_raw(stream.address(), position)).await;
+            }
+            fill().await;
+        }
+        let left = left().await;
+        if left.values().all(|left| told.iter().all(|told| told.partition() != left[0].partition() || *told < left[0]))
+        {
+            break left;
+        }
+    };
+    for (group, max) in groups {
+        let one = RULE.consumer(&group, "one");
+        let mut read: BTreeMap<u32, Vec<Position>> = BTreeMap::new();
+        let mut first_left = BTreeMap::new();
+        while read != left {
+            match RULE.within("reading", one.read(max, Duration::ZERO)).await {
+                Ok(page) => {
+                    RULE.that(!page.is_empty() && page.len() <= max, &format!("{} of {max} were read", page.len()));
+                    for position in places(&page) {
+                        let partition = position.partition();
+                        RULE.that(first_left.contains_key(&partition), &format!("{position} came before it was told"));
+                        read.entry(partition).or_default().push(position);
+                    }
+                }
+                Err(error) => {
+                    RULE.that(matches!(error.kind(), ErrorKind::Trimmed { .. }), &format!("reading: {error}"));
+                    let Some(first) = error.first_left() else { panic!("{}: {error} tells no position", RULE.0) };
+                    let before = first_left.insert(first.partition(), first);
+                    RULE.same("told once of each partition", before, None);
+                }
+            }
+        }
+        let firsts: BTreeMap<_, _> = left.iter().map(|(partition, left)| (*partition, left[0])).collect();
+        RULE.same("the first positions left", first_left, firsts);
+    }
 }

@@ -42,6 +42,7 @@ enum Flaw {
     ChangesByMakingAnew,
     CreatesOnUpdate,
     JumpsOverWhatIsTrimmed,
+    TellsOfItLate,
     StartsAtTheEndEachTime,
     ReadsInclusively,
     DropsPoison,
@@ -99,6 +100,7 @@ struct Shared {
     groups: Vec<Arc<str>>,
     starts: HashMap<Arc<str>, Start>,
     last_taken: Option<Stored>,
+    untold: Vec<Read>,
     last_acknowledged: Option<Position>,
     lose_replies: bool,
     silent: bool,
@@ -438,6 +440,15 @@ impl<W: Weakness> AckGroups for Flawed<W> {
             (Flaw::JumpsOverWhatIsTrimmed, Ok(Read::Trimmed { .. })) => {
                 return Memory::read_new(&client.memory, group, consumer, max, wait).await;
             }
+            (Flaw::TellsOfItLate, Ok(_)) => {
+                if let Some(untold) = client.shared().untold.pop() {
+                    return Ok(untold);
+                }
+                while let Ok(trimmed @ Read::Trimmed { .. }) = read {
+                    client.shared().untold.push(trimmed);
+                    read = Memory::read_new(&client.memory, group, consumer, max, wait).await;
+                }
+            }
             (Flaw::WaitsForAStartBeyondTheEnd, Ok(Read::Records(records))) => {
                 if let Some(Start::After(after)) = client.shared().starts.get(group.name()) {
                     let passed =
@@ -713,6 +724,8 @@ weaknesses! {
     creates_on_update: CreatesOnUpdate fails stream_update, "stream-update";
     jumps_over_what_is_trimmed: JumpsOverWhatIsTrimmed fails read_trimmed, "read-after";
     jumps_in_a_group: JumpsOverWhatIsTrimmed fails ack_trimmed, "read-after";
+    jumps_in_a_group_of_many: JumpsOverWhatIsTrimmed fails ack_trimmed_partitions, "read-after";
+    tells_of_it_late: TellsOfItLate fails ack_trimmed_partitions, "read-after";
     jumps_in_a_tail: JumpsOverWhatIsTrimmed fails tail_trimmed, "tail";
     starts_at_the_end_each_time: StartsAtTheEndEachTime fails tail, "tail";
     reads_inclusively: ReadsInclusively fails read_after, "read-after";

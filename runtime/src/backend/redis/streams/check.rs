@@ -64,6 +64,8 @@ const USES: [Use; 5] = [
     Use {
         what: "consume in a group on",
         commands: &[
+            ("MULTI", Key::None, &[]),
+            ("EXEC", Key::None, &[]),
             ("XREADGROUP", Key::Read(&["GROUP", "g", "c", "STREAMS"]), &[">"]),
             ("XACK", Key::Log, &["g", "0-1"]),
             ("XPENDING", Key::Log, &["g"]),

@@ -27,9 +27,6 @@ use crate::broker::lock;
 use crate::capability::{GroupAddress, Read as Found, Stored};
 use crate::stream::{Position, Start};
 
-/// Where nothing removes entries, that some were removed unread is looked for so often.
-const LOOK: Duration = Duration::from_secs(1);
-
 /// What a client keeps of one group.
 #[derive(Default)]
 pub(super) struct GroupState {
@@ -40,8 +37,6 @@ pub(super) struct GroupState {
     turn: AtomicUsize,
     /// Where entries were removed before the group had them, which is still to be told.
     skipped: Arc<Mutex<VecDeque<Skipped>>>,
-    /// When that was last looked for.
-    looked: Mutex<Option<Instant>>,
     /// How many reads that nobody wants any more have entries to give back, or may have.
     returning: watch::Sender<usize>,
 }
@@ -115,6 +110,10 @@ pub(in super::super) async fn read_new<N: Nodes>(
     wait: Duration,
 ) -> Result<Found, Fault> {
     let groups = group_state(group);
+    // It stood before what is held.
+    if let Some(trimmed) = groups.trimmed() {
+        return Ok(trimmed);
+    }
     let held = groups.held(consumer, max);
     if !held.is_empty() {
         // They may have been idle long enough for another to claim them.
@@ -129,14 +128,10 @@ pub(in super::super) async fn read_new<N: Nodes>(
     let mut redirected = false;
     let mut place = None;
     loop {
-        if let Some(trimmed) = groups.trimmed() {
-            return Ok(trimmed);
-        }
         let layout = state.layout(nodes, group.stream()).await?;
-        let looks = groups.looks(&layout, group);
-        let reading = Reading { state, groups, layout: &layout, group, consumer, max, looks };
+        let reading = Reading { state, groups, layout: &layout, group, consumer, max };
         let block = block(until, nodes.host().limits().heartbeat).filter(|_| !wait.is_zero());
-        let mut read = reading.at_once(nodes, block.is_some()).await?;
+        let mut read = reading.at_once(nodes).await?;
         if let (Some(block), false) = (block, read.moved || read.is_something()) {
             let (parts, block) = waited::<N>(&layout, groups.turn(), block);
             let places = places(nodes, parts).await?.into_iter().map(|(node, parts)| (node, vec![parts])).collect();
@@ -148,15 +143,7 @@ pub(in super::super) async fn read_new<N: Nodes>(
         }
         if read.is_something() || block.is_none() || until <= Instant::now() {
             reading.fill_up(nodes, &mut read).await;
-            let records = reading.take(read);
-            // What was removed stood before them.
-            return Ok(match groups.trimmed() {
-                Some(trimmed) => {
-                    groups.hold(consumer, records);
-                    trimmed
-                }
-                None => Found::Records(records),
-            });
+            return reading.take(read);
         }
     }
 }
@@ -170,8 +157,13 @@ struct Skipped {
 /// What a round found.
 #[derive(Default)]
 struct Read {
+    /// What was handed out before the next was known.
+    before: Vec<Stored>,
     skipped: Vec<Skipped>,
+    /// What stands behind that.
     records: Vec<Stored>,
+    /// Why it isn't known whether something was removed before the records, if it isn't.
+    unlooked: Option<Fault>,
     /// Where they are from. Dropped before they are taken, these give them back.
     replies: Vec<Replies>,
     /// Whether a partition turned out to be elsewhere.
@@ -180,7 +172,7 @@ struct Read {
 
 impl Read {
     fn is_something(&self) -> bool {
-        !self.records.is_empty() || !self.skipped.is_empty()
+        !self.records.is_empty() || !self.skipped.is_empty() || self.unlooked.is_some()
     }
 }
 
@@ -189,28 +181,12 @@ impl GroupState {
     fn forget(&self) {
         lock(&self.held).clear();
         lock(&self.skipped).clear();
-        *lock(&self.looked) = None;
     }
 
     /// Takes what is still to be told of entries that were removed unread.
     fn trimmed(&self) -> Option<Found> {
         let Skipped { first, certain } = lock(&self.skipped).pop_front()?;
         Some(Found::Trimmed { first, certain })
-    }
-
-    /// Whether a read looks for entries that were removed unread: where something removes them always, otherwise now and
-    /// then, since anyone can.
-    fn looks(&self, layout: &Layout, group: &GroupAddress) -> bool {
-        let settings = &layout.settings;
-        if settings.max_len.is_some() || settings.max_age.is_some() || group.stream().is_verbatim() {
-            return true;
-        }
-        let (now, mut looked) = (Instant::now(), lock(&self.looked));
-        let due = looked.is_none_or(|looked| looked + LOOK <= now);
-        if due {
-            *looked = Some(now);
-        }
-        due
     }
 
     fn hold(&self, consumer: &str, records: Vec<Stored>) {
@@ -289,8 +265,6 @@ struct Reading<'a> {
     group: &'a GroupAddress,
     consumer: &'a str,
     max: usize,
-    /// Whether each command is preceded by a look for entries that were removed unread.
-    looks: bool,
 }
 
 impl Reading<'_> {
@@ -303,7 +277,7 @@ impl Reading<'_> {
     async fn fill_up<N: Nodes>(&self, nodes: &N, read: &mut Read) {
         let mut share = self.share();
         let mut before = 0;
-        while read.records.len() < self.max && self.layout.parts.len() > 1 {
+        while read.skipped.is_empty() && read.records.len() < self.max && self.layout.parts.len() > 1 {
             let handed = |part: &&Part| {
                 let own = |stored: &&Stored| stored.position.partition() == part.index;
                 read.records[before..].iter().filter(own).count()
@@ -317,29 +291,41 @@ impl Reading<'_> {
             // What was handed out already is answer enough where this fails.
             let Ok(jobs) = jobs(nodes, &full).await else { return };
             let Ok(more) = self.round(nodes, jobs, None, share).await else { return };
-            read.skipped.extend(more.skipped);
+            if !more.skipped.is_empty() {
+                read.before = std::mem::take(&mut read.records);
+            }
+            read.skipped = more.skipped;
             read.records.extend(more.records);
             read.replies.extend(more.replies);
         }
     }
 
-    /// Takes what was read; what is over is held for the next read.
-    fn take(&self, mut read: Read) -> Vec<Stored> {
+    /// Takes what comes first of what was read; the rest is held for the next read.
+    fn take(&self, mut read: Read) -> Result<Found, Fault> {
         read.replies.iter_mut().for_each(Replies::taken);
         lock(&self.groups.skipped).extend(read.skipped);
+        if !read.before.is_empty() {
+            self.groups.hold(self.consumer, read.records);
+            return Ok(Found::Records(read.before));
+        }
+        if let Some(fault) = read.unlooked {
+            self.groups.hold(self.consumer, read.records);
+            return Err(fault);
+        }
+        if let Some(trimmed) = self.groups.trimmed() {
+            self.groups.hold(self.consumer, read.records);
+            return Ok(trimmed);
+        }
         if read.records.len() > self.max {
             self.groups.hold(self.consumer, read.records.split_off(self.max));
         }
-        read.records
+        Ok(Found::Records(read.records))
     }
 
-    /// Reads what is there, unless a wait finds it as well.
-    async fn at_once<N: Nodes>(&self, nodes: &N, waits: bool) -> Result<Read, Fault> {
+    /// Reads what is there.
+    async fn at_once<N: Nodes>(&self, nodes: &N) -> Result<Read, Fault> {
         let all = self.layout.parts.len();
         let scarce = self.max < all;
-        if waits && !scarce && (!N::APART || all == 1) {
-            return Ok(Read::default());
-        }
         if scarce && !N::APART {
             return self.counted(nodes).await;
         }
@@ -365,11 +351,10 @@ impl Reading<'_> {
         let max = self.max.to_string();
         let arguments = [&**self.group.name(), self.consumer, &max].map(str::as_bytes);
         let mut job = (Vec::new(), Vec::new());
-        self.look(&mut job, &keys);
-        add(&mut job, READ_NEW.call(true, &keys, &arguments));
+        self.add_looking(&mut job, &keys, READ_NEW.call(true, &keys, &arguments));
         let job = self.job(nodes, job, None, permit(nodes, false).await?);
         let running = node.readers.start(job)?;
-        self.gather(nodes, vec![(running, node, None)]).await
+        self.gather(nodes, vec![(running, node, None)], false).await
     }
 
     /// Asks with these commands on these nodes, all at once.
@@ -390,8 +375,6 @@ impl Reading<'_> {
         for (node, commands) in jobs {
             let mut job = (Vec::new(), Vec::with_capacity(commands.len()));
             for parts in commands {
-                let logs: Vec<&[u8]> = parts.iter().map(|part| part.log.as_bytes()).collect();
-                self.look(&mut job, &logs);
                 let mut words = vec!["GROUP", self.group.name(), self.consumer, "COUNT", &count];
                 if let Some(block) = &block_text {
                     words.extend(["BLOCK", block]);
@@ -399,12 +382,18 @@ impl Reading<'_> {
                 words.push("STREAMS");
                 words.extend(parts.iter().map(|part| &*part.log));
                 words.extend(parts.iter().map(|_| ">"));
-                add(&mut job, packed("XREADGROUP", &words));
+                let read = packed("XREADGROUP", &words);
+                if block.is_some() {
+                    add(&mut job, read);
+                } else {
+                    let logs: Vec<&[u8]> = parts.iter().map(|part| part.log.as_bytes()).collect();
+                    self.add_looking(&mut job, &logs, read);
+                }
             }
             let job = self.job(nodes, job, block, permit.clone());
             running.push((node.readers.start(job)?, node, None));
         }
-        self.gather(nodes, running).await
+        self.gather(nodes, running, block.is_some()).await
     }
 
     fn job<N: Nodes>(
@@ -415,19 +404,20 @@ impl Reading<'_> {
         permit: Permit,
     ) -> Job {
         let patience = block.map_or(nodes.host().limits().timeout, |block| Duration::from_millis(block) + GRACE);
-        let unclaimed = Some(self.give_back());
+        let unclaimed = Some(self.give_back(block.is_some()));
         Job { bytes, words, enough: Instant::now() + patience, permit, unclaimed }
     }
 
-    /// Precedes a command by a look at its logs, in the same write: hardly anything comes between.
-    fn look(&self, job: &mut (Vec<u8>, Vec<&'static str>), logs: &[&[u8]]) {
-        if self.looks {
-            add(job, SKIPPED.call(true, logs, &[self.group.name().as_bytes()]));
+    /// Appends a read behind a look at its logs, both in one transaction, so that nothing is removed in between.
+    fn add_looking(&self, job: &mut (Vec<u8>, Vec<&'static str>), logs: &[&[u8]], read: Packed) {
+        let look = SKIPPED.call(true, logs, &[self.group.name().as_bytes()]);
+        for command in [packed("MULTI", &[]), look, read, packed("EXEC", &[])] {
+            add(job, command);
         }
     }
 
     /// Awaits all, and returns what they handed out.
-    async fn gather<N: Nodes>(&self, nodes: &N, mut running: Vec<Asked>) -> Result<Read, Fault> {
+    async fn gather<N: Nodes>(&self, nodes: &N, mut running: Vec<Asked>, waits: bool) -> Result<Read, Fault> {
         // The first that has something ends the others' wait, and what they hand out meanwhile comes along.
         std::future::poll_fn(|cx| {
             let mut enough = false;
@@ -435,7 +425,7 @@ impl Reading<'_> {
                 if answer.is_none()
                     && let Poll::Ready(ready) = running.poll(cx)
                 {
-                    enough |= !ready.as_ref().is_ok_and(|replies| replies.get().iter().all(is_empty));
+                    enough |= waits && !ready.as_ref().is_ok_and(|replies| replies.get().iter().all(is_empty));
                     *answer = Some(ready);
                 }
             }
@@ -447,7 +437,8 @@ impl Reading<'_> {
             if running.iter().all(|(.., answer)| answer.is_some()) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        let (mut skipped, mut records, mut failed, mut moved) = (Vec::new(), Vec::new(), None, false);
+        let (mut skipped, mut records, mut moved) = (Vec::new(), Vec::new(), false);
+        let (mut unlooked, mut failed) = (None, None);
         let mut taken: Vec<Replies> = Vec::new();
         for (_, node, answer) in running {
             let mut fail = |fault: Fault| {
@@ -457,17 +448,13 @@ impl Reading<'_> {
             };
             match answer {
                 Some(Ok(replies)) => {
-                    for (looked, reply) in answers(replies.get(), self.looks) {
-                        let read = reply.as_ref().map_err(Clone::clone).and_then(|reply| {
-                            if looked {
-                                each_skipped(reply, self.layout, &mut skipped)
-                            } else {
-                                self.parse(reply, &mut records)
-                            }
-                        });
-                        if let Err(fault) = read {
-                            fail(fault);
+                    for Answer { looked, read } in answers(replies.get(), waits) {
+                        let looked = looked.map(|reply| each_skipped(&reply?, self.layout, &mut skipped));
+                        if let Some(Err(fault)) = looked {
+                            unlooked.get_or_insert(fault);
                         }
+                        let read = read.and_then(|reply| self.parse(&reply, &mut records));
+                        read.unwrap_or_else(&mut fail);
                     }
                     taken.push(replies);
                 }
@@ -479,25 +466,24 @@ impl Reading<'_> {
             Some(fault) if records.is_empty() && !moved => return Err(fault),
             _ => {}
         }
-        Ok(Read { skipped, records, replies: taken, moved })
+        Ok(Read { before: Vec::new(), skipped, records, unlooked, replies: taken, moved })
     }
 
     /// What gives back entries that nobody took. One that its consumer has found in its history meanwhile stays there.
-    fn give_back(&self) -> Unclaimed {
+    fn give_back(&self, waits: bool) -> Unclaimed {
         let (group, consumer) = (self.group.name().clone(), self.consumer.to_owned());
-        let (layout, untold, looks) = (self.layout.clone(), self.groups.skipped.clone(), self.looks);
+        let (layout, untold) = (self.layout.clone(), self.groups.skipped.clone());
         let commands = move |replies: &[Result<Bytes, Fault>]| {
             let mut commands = Vec::new();
-            for (looked, reply) in answers(replies, looks) {
-                let Ok(reply) = reply else { continue };
+            for Answer { looked, read } in answers(replies, waits) {
                 // What can't be read can't be given back either.
-                if looked {
+                if let Some(Ok(reply)) = looked {
                     let mut skipped = Vec::new();
-                    let _ = each_skipped(reply, &layout, &mut skipped);
+                    let _ = each_skipped(&reply, &layout, &mut skipped);
                     lock(&untold).extend(skipped);
-                    continue;
                 }
-                let _ = each_log(reply, |log, entries| {
+                let Ok(read) = read else { continue };
+                let _ = each_log(&read, |log, entries| {
                     let ids = ids(entries)?;
                     if !ids.is_empty() {
                         let mut arguments = vec![group.as_bytes(), consumer.as_bytes(), b"new"];
@@ -528,9 +514,40 @@ fn add((bytes, words): &mut (Vec<u8>, Vec<&'static str>), command: Packed) {
     if bytes.is_empty() { *bytes = command.bytes } else { bytes.extend(command.bytes) }
 }
 
-/// The replies of a job, each with whether it is a look's.
-fn answers(replies: &[Result<Bytes, Fault>], looks: bool) -> impl Iterator<Item = (bool, &Result<Bytes, Fault>)> {
-    replies.iter().enumerate().map(move |(place, reply)| (looks && place % 2 == 0, reply))
+/// What one read was answered, and the look before it, if there was one.
+struct Answer {
+    looked: Option<Result<Bytes, Fault>>,
+    read: Result<Bytes, Fault>,
+}
+
+/// The answers of a job that waits, or whose reads are in transactions.
+fn answers(replies: &[Result<Bytes, Fault>], waits: bool) -> Vec<Answer> {
+    if waits {
+        return replies.iter().map(|read| Answer { looked: None, read: read.clone() }).collect();
+    }
+    let transactions = replies.as_chunks::<4>().0.iter();
+    transactions
+        .map(|[begun, look, read, done]| {
+            // What was refused before it was begun aborts the whole, and says why.
+            let refused = || [begun, look, read].into_iter().find_map(|reply| reply.as_ref().err()).cloned();
+            let done = done.as_ref().map_err(|aborted| refused().unwrap_or_else(|| aborted.clone()));
+            done.and_then(both).unwrap_or_else(|fault| Answer { looked: None, read: Err(fault) })
+        })
+        .collect()
+}
+
+/// What a transaction's last reply holds.
+fn both(done: &Bytes) -> Result<Answer, Fault> {
+    let mut cursor = Cursor::new(done);
+    if cursor.list()? != Some(2) {
+        return Err(Fault::malformed());
+    }
+    let told = |reply: Bytes, word| match reply.first() {
+        Some(b'-' | b'!') => Err(Fault::refused(&reply, word)),
+        _ => Ok(reply),
+    };
+    // What was read is long, and the rest.
+    Ok(Answer { looked: Some(told(cursor.frame()?, "EVAL")), read: told(cursor.rest(), "XREADGROUP") })
 }
 
 /// Goes over what a look has found.

@@ -422,6 +422,12 @@ async fn unblock(control: &Pipeline<Bytes>, client: Option<i64>) -> Result<(), F
     control.call(&packed("CLIENT UNBLOCK", &[&client.to_string()])).await.map(drop)
 }
 
+/// A short reply of its own, so that what else is read meanwhile can go where its buffer ends and begins again.
+fn unshared(reply: Bytes) -> Bytes {
+    const SHORT: usize = 64;
+    if reply.len() > SHORT { reply } else { Bytes::copy_from_slice(&reply) }
+}
+
 /// Commands on their way and the replies so far.
 struct Exchange<'a> {
     link: &'a mut Link,
@@ -442,7 +448,7 @@ impl Exchange<'_> {
         loop {
             while let Some(word) = self.words.get(self.replies.len()) {
                 match self.link.reply(|| word).map_err(|fault| fault.sent())? {
-                    Some(reply) => self.replies.push(reply),
+                    Some(reply) => self.replies.push(reply.map(unshared)),
                     None => break,
                 }
             }

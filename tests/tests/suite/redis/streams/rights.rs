@@ -9,7 +9,8 @@ const READS: &str = "+info +config|get +acl|whoami +acl|dryrun";
 const APPENDS: &str =
     "+hgetall +xadd +xtrim +evalsha +eval +exists +time +zscore +zadd +zrangebyscore +zrem +hset +hget +hdel";
 const READING: &str = "+xrange +xread +xinfo|stream +client|unblock";
-const GROUPS: &str = "+xreadgroup +xack +xpending +xclaim +xautoclaim +xrevrange +xinfo|groups +xgroup|setid";
+const GROUPS: &str =
+    "+multi +exec +xreadgroup +xack +xpending +xclaim +xautoclaim +xrevrange +xinfo|groups +xgroup|setid";
 const ENSURES_GROUPS: &str = "+xgroup|create";
 const MANAGES_GROUPS: &str = "+xgroup|destroy +xgroup|delconsumer +xtrim";
 const ENSURES: &str = "+hgetall +evalsha +eval +type +exists +hset +xgroup|create +xgroup|destroy +unlink";
@@ -110,6 +111,24 @@ async fn who_may_read_reads() {
     assert_eq!(stream.dedup_window().await.unwrap(), Duration::from_mins(2));
     let mut tail = stream.tail(first);
     assert_eq!(within("the next comes", tail.receive()).await.unwrap().value().unwrap().number, 2);
+}
+
+/// What was removed is looked for with each read, and can't be without all of the rights.
+#[tokio::test]
+async fn who_may_not_look_for_what_is_missing_is_told() {
+    let rights = GROUPS.replace("+xgroup|setid", "");
+    let (server, all, stream) = of_row(&format!("+hgetall {READING} +evalsha +eval {rights}")).await;
+    all.ensure(StreamSettings::new()).await.unwrap();
+    all.ack_group("billing").unwrap().ensure(Start::Earliest).await.unwrap();
+    for number in 0..3 {
+        append(&all, number).await;
+    }
+    let one = stream.ack_group("billing").unwrap().consumer("one").unwrap();
+    assert_eq!(numbers(&one.read(1, SHORT).await.unwrap()), [0], "nothing is missing yet");
+    server.command(&["XTRIM", &log(&stream), "MAXLEN", "1"]).await;
+    let refused = one.read(10, SHORT).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Forbidden, "{refused:?}");
+    assert_eq!(numbers(&one.read(10, SHORT).await.unwrap()), [2], "nothing else is lost");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use tidings::{Stop, WorkerNotice};
+use tidings_tests::harness::Direction;
 
 use super::*;
 
@@ -269,73 +270,146 @@ struct Legacy {
 }
 
 /// By how many entries there were, are and were read: it tells apart what the group had, and what went before it was made.
+/// Reads what there is; nothing of it was removed before.
+async fn rest(one: &tidings::Consumer<Entry, Redis>) -> Vec<u64> {
+    let mut read = Vec::new();
+    loop {
+        let page = one.read(20, Duration::ZERO).await.unwrap();
+        if page.is_empty() {
+            return read;
+        }
+        read.extend(numbers(&page));
+    }
+}
+
+async fn told(one: &tidings::Consumer<Entry, Redis>, first: Position, certain: bool) {
+    let trimmed = one.read(9, Duration::ZERO).await.unwrap_err();
+    assert_eq!((trimmed.kind(), trimmed.first_left()), (ErrorKind::Trimmed { certain }, Some(first)));
+}
+
 #[tokio::test]
 async fn what_was_removed_before_a_group_had_it_is_told_exactly() {
     for kind in Kind::ALL {
         let server = Server::start(kind, RedisOptions::default()).await;
-        // Of a stream that keeps everything each broker's first read looks.
-        let look = || Entry::stream(&broker(server.url())).unwrap();
-        let stream = look();
+        let stream = Entry::stream(&broker(server.url())).unwrap();
         stream.ensure(StreamSettings::new()).await.unwrap();
-        let consumer = |stream: &Stream<Entry, Redis>, name| stream.ack_group(name).unwrap().consumer("one").unwrap();
-        let trim = async |before: Position| {
-            server.command(&["XTRIM", &log(&stream), "MINID", &id(before)]).await;
+        let group = async |name: &str, start: Start| {
+            let group = stream.ack_group(name).unwrap();
+            group.ensure(start).await.unwrap();
+            group.consumer("one").unwrap()
         };
-        let rest = async |one: &tidings::Consumer<Entry, Redis>| {
-            let mut read = Vec::new();
-            loop {
-                let page = one.read(20, Duration::ZERO).await.unwrap();
-                if page.is_empty() {
-                    return read;
-                }
-                read.extend(numbers(&page));
+        let log = log(&stream);
+        let trim = async |before: Position| server.command(&["XTRIM", &log, "MINID", &id(before)]).await;
+        let empty = async || server.command(&["XTRIM", &log, "MAXLEN", "0"]).await;
+        let fill = async |range: std::ops::Range<u64>| {
+            let mut at = Vec::new();
+            for number in range {
+                at.push(append(&stream, number).await);
             }
+            at
         };
-        let told = async |one: &tidings::Consumer<Entry, Redis>, first: Position, certain: bool| {
-            let trimmed = one.read(9, Duration::ZERO).await.unwrap_err();
-            assert_eq!(
-                (trimmed.kind(), trimmed.first_left()),
-                (ErrorKind::Trimmed { certain }, Some(first)),
-                "{kind:?}"
-            );
-        };
-        stream.ack_group("g").unwrap().ensure(Start::Earliest).await.unwrap();
-        let mut at = Vec::new();
-        for number in 0..20 {
-            at.push(append(&stream, number).await);
-        }
-        let one = consumer(&look(), "g");
-        assert_eq!(numbers(&one.read(5, Duration::ZERO).await.unwrap()), [0, 1, 2, 3, 4]);
+        let one = group("g", Start::Earliest).await;
+        let at = fill(0..20).await;
+        assert_eq!(numbers(&one.read(5, Duration::ZERO).await.unwrap()), [0, 1, 2, 3, 4], "{kind:?}");
         // What it had may go: 5 is left. Then 5, 6 and 7 go.
         trim(at[5]).await;
-        let one = consumer(&look(), "g");
         assert_eq!(numbers(&one.read(1, Duration::ZERO).await.unwrap()), [5]);
         trim(at[8]).await;
-        let one = consumer(&look(), "g");
         told(&one, at[8], true).await;
         assert_eq!(rest(&one).await, (8..20).collect::<Vec<_>>());
         // All of it goes, and was had. Then one comes and goes, and was not.
-        server.command(&["XTRIM", &log(&stream), "MAXLEN", "0"]).await;
+        empty().await;
         let last = append(&stream, 20).await;
-        server.command(&["XTRIM", &log(&stream), "MAXLEN", "0"]).await;
-        let next = Position::new(0, last.offset() + 1);
-        told(&consumer(&look(), "g"), next, true).await;
-        assert!(rest(&consumer(&look(), "g")).await.is_empty());
+        empty().await;
+        told(&one, Position::new(0, last.offset() + 1), true).await;
+        assert!(rest(&one).await.is_empty());
 
         // One that is made late misses nothing; of one that begins in the middle the server doesn't count.
-        let at: Vec<Position> =
-            [append(&stream, 21).await, append(&stream, 22).await, append(&stream, 23).await].into();
-        let late = look();
-        late.ack_group("late").unwrap().ensure(Start::Earliest).await.unwrap();
-        assert_eq!(rest(&consumer(&late, "late")).await, [21, 22, 23]);
-        late.ack_group("middle").unwrap().ensure(Start::from(at[0])).await.unwrap();
+        let at = fill(21..24).await;
+        assert_eq!(rest(&group("late", Start::Earliest).await).await, [21, 22, 23]);
+        let one = group("middle", Start::from(at[0])).await;
         trim(at[2]).await;
-        let one = consumer(&look(), "middle");
         told(&one, at[2], false).await;
         assert_eq!(rest(&one).await, [23]);
-        // A group that others have made.
-        server.command(&["XGROUP", "CREATE", &log(&stream), "theirs", "0"]).await;
-        assert_eq!(rest(&consumer(&look(), "theirs")).await, [23]);
+        // A group that others have made. One of theirs that begins beyond the end is to have nothing yet.
+        server.command(&["XGROUP", "CREATE", &log, "theirs", "0"]).await;
+        assert_eq!(rest(&stream.ack_group("theirs").unwrap().consumer("one").unwrap()).await, [23]);
+        server.command(&["XGROUP", "CREATE", &log, "far", "9999999999999", "ENTRIESREAD", "0"]).await;
+        let far = stream.ack_group("far").unwrap().consumer("one").unwrap();
+        empty().await;
+        append(&stream, 24).await;
+        assert!(rest(&far).await.is_empty());
+
+        // From among the unread one is deleted; that it isn't before the first of them can't be known.
+        stream.ack_group("g").unwrap().delete().await.unwrap();
+        let one = group("g", Start::Earliest).await;
+        let at = fill(25..30).await;
+        assert_eq!(numbers(&one.read(2, Duration::ZERO).await.unwrap()), [24, 25]);
+        server.command(&["XDEL", &log, &id(at[2])]).await;
+        trim(at[1]).await;
+        told(&one, at[1], false).await;
+        assert_eq!(rest(&one).await, [26, 28, 29]);
+    }
+}
+
+/// However far a read has got on its way when entries are removed: each is handed out, or its end is told.
+#[tokio::test]
+async fn what_is_removed_while_a_read_is_on_its_way_is_told() {
+    let server = server().await;
+    let proxy = Proxy::start(server.port()).await;
+    let stream = Entry::stream(&broker(server.url())).unwrap();
+    let near = Entry::stream(&broker(proxy.url())).unwrap();
+    stream.ensure(StreamSettings::new()).await.unwrap();
+    let group = stream.ack_group("g").unwrap();
+    let read = async |one: &tidings::Consumer<Entry, Redis>| match one.read(20, Duration::from_millis(1)).await {
+        Ok(page) => numbers(&page),
+        Err(trimmed) => {
+            assert_eq!(trimmed.kind(), ErrorKind::Trimmed { certain: true });
+            vec![u64::MAX]
+        }
+    };
+    let mut length = None;
+    for sent in (0_usize..).step_by(97) {
+        if length.is_some_and(|length| sent > length) {
+            break;
+        }
+        group.delete().await.unwrap();
+        server.command(&["XTRIM", &log(&stream), "MAXLEN", "0"]).await;
+        group.ensure(Start::Latest).await.unwrap();
+        for number in 0..9 {
+            append(&stream, number).await;
+        }
+        let sixth = append(&stream, 9).await;
+        append(&stream, 10).await;
+        let one = near.ack_group("g").unwrap().consumer("one").unwrap();
+        // It connects and learns the layout.
+        assert_eq!(numbers(&one.read(5, Duration::ZERO).await.unwrap()), [0, 1, 2, 3, 4]);
+
+        let before = proxy.counters().to_server;
+        if length.is_some() {
+            proxy.stall_after(Direction::ToServer, sent);
+        }
+        let trimming = async {
+            if length.is_some() {
+                let all = before + u64::try_from(sent).unwrap();
+                proxy.wait("so much is sent", |counters| counters.to_server >= all).await;
+                server.command(&["XTRIM", &log(&stream), "MINID", &id(sixth)]).await;
+                proxy.stall(Direction::ToServer, false);
+            }
+        };
+        let (mut seen, ()) = within("a read", async { tokio::join!(read(&one), trimming) }).await;
+        length.get_or_insert(usize::try_from(proxy.counters().to_server - before).unwrap());
+        loop {
+            let more = read(&one).await;
+            if more.is_empty() {
+                break;
+            }
+            seen.extend(more);
+        }
+        let whole: Vec<u64> = (5..11).collect();
+        assert!(seen == whole || seen == [u64::MAX, 9, 10], "{sent}: {seen:?}");
+        // The control: what is removed before it is sent is gone, and what isn't removed is there.
+        assert!(sent > 0 || seen == whole, "{seen:?}");
     }
 }
 
@@ -407,6 +481,46 @@ async fn what_was_done_in_part_is_not_said_to_be_undone() {
         let log = format!("{{{}.p{}}}:log", stream.address(), 1 - broken);
         assert_eq!(server.command(&["XLEN", &log]).await.integer(), 0, "what was acknowledged is trimmed");
         check("deleting", group.delete().await.unwrap_err());
+    }
+}
+
+/// One of two partitions can't be read; nothing that is to be told is lost.
+#[tokio::test]
+async fn what_was_removed_is_told_though_a_read_fails() {
+    for max in [1, 20] {
+        let (server, _broker, stream) = made(StreamSettings::new().partitions(2)).await;
+        let log = |partition: u32| format!("{{{}.p{partition}}}:log", stream.address());
+        let group = stream.ack_group("g").unwrap();
+        group.ensure(Start::Earliest).await.unwrap();
+        let one = group.consumer("one").unwrap();
+        let keys: Vec<String> = (0..20).map(|number| format!("k{number}")).collect();
+        let entries: Vec<_> = (0..20).map(entry).collect();
+        stream.append_all(keys.iter().zip(&entries)).await.unwrap();
+        for partition in 0..2 {
+            server.command(&["XTRIM", &log(partition), "MAXLEN", "1"]).await;
+        }
+        server.command(&["RENAME", &log(1), &format!("{}.kept", log(1))]).await;
+        server.command(&["SET", &log(1), "x"]).await;
+        // Each partition is told before it is handed out.
+        let mut told = Vec::new();
+        let mut read = Vec::new();
+        let mut broken = true;
+        while read.len() < 2 {
+            match one.read(max, Duration::ZERO).await {
+                Ok(page) => read.extend(page.iter().map(|delivery| delivery.position().partition())),
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    assert!(std::mem::take(&mut broken), "{error:?}");
+                    server.command(&["RENAME", &format!("{}.kept", log(1)), &log(1)]).await;
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Trimmed { certain: true });
+                    told.extend(error.first_left().map(Position::partition));
+                }
+            }
+            assert!(read.iter().all(|partition| told.contains(partition)), "{read:?}, {told:?}");
+        }
+        told.sort_unstable();
+        assert_eq!((told, broken), (vec![0, 1], false));
     }
 }
 

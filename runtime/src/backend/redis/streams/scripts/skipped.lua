@@ -8,12 +8,21 @@ local function fields(list)
   end
   return named
 end
-local told = {}
+-- Whether an id comes before another. Their halves may be beyond what a number here holds exactly.
+local function before(id, other)
+  local high, low = string.match(id, '(%d+)-(%d+)')
+  local others_high, others_low = string.match(other, '(%d+)-(%d+)')
+  local function less(digits, others)
+    return #digits < #others or #digits == #others and digits < others
+  end
+  return less(high, others_high) or high == others_high and less(low, others_low)
+end
+local told, counts = {}, {}
 for _, log in ipairs(KEYS) do
   local groups = redis.pcall('XINFO', 'GROUPS', log)
   if groups.err then
-    -- That there is none is for the read to say.
-    if not string.find(groups.err, 'no such key', 1, true) then
+    -- That there is none, or something else, is for the read to say.
+    if not string.find(groups.err, 'no such key', 1, true) and not string.find(groups.err, 'WRONGTYPE', 1, true) then
       return groups
     end
     groups = {}
@@ -29,15 +38,21 @@ for _, log in ipairs(KEYS) do
       -- A group of others' that begins at the front doesn't count what was gone before.
       local certain = read and read < removed
       local perhaps = not read and removed > 0 and last ~= '0-0'
-      if last ~= info['last-generated-id'] and (certain or perhaps) then
+      if before(last, info['last-generated-id']) and (certain or perhaps) then
         local first = redis.call('XRANGE', log, '-', '+', 'COUNT', 1)[1]
+        -- One that was deleted from the middle may be what is missing.
+        local middle = first and before(first[1], info['max-deleted-entry-id'])
         told[#told + 1] = log
         told[#told + 1] = first and first[1] or info['last-generated-id']
         told[#told + 1] = first and 1 or 0
-        told[#told + 1] = certain and 1 or 0
-        redis.call('XGROUP', 'SETID', log, ARGV[1], last, 'ENTRIESREAD', removed)
+        told[#told + 1] = (certain and not middle) and 1 or 0
+        counts[#counts + 1] = { log, ARGV[1], last, 'ENTRIESREAD', string.format('%.0f', removed) }
       end
     end
   end
+end
+-- Once all logs have been looked at, so that an error leaves it to be told.
+for _, count in ipairs(counts) do
+  redis.call('XGROUP', 'SETID', unpack(count))
 end
 return told
