@@ -32,6 +32,8 @@ pub(super) enum Code {
     GroupExists,
     /// `CLUSTERDOWN`
     ClusterDown,
+    /// `OOM`
+    Full,
 }
 
 impl Fault {
@@ -77,6 +79,11 @@ impl Fault {
     }
 
     fn refused_by(code: &str, details: &str, command: &str) -> Self {
+        // What a transaction's end is refused for.
+        let inner = details.strip_prefix("Transaction discarded because of: ").filter(|_| code == "EXECABORT");
+        if let Some((code, details)) = inner.and_then(|inner| inner.split_once(' ')) {
+            return Self::refused_by(code, details, command);
+        }
         if code == "NOPERM" {
             return Self::new(ErrorKind::Forbidden, Outcome::NotApplied, no_right(command));
         }
@@ -92,6 +99,7 @@ impl Fault {
             "NOSCRIPT" => Some(Code::UnknownScript),
             "BUSYGROUP" => Some(Code::GroupExists),
             "CLUSTERDOWN" => Some(Code::ClusterDown),
+            "OOM" => Some(Code::Full),
             _ => None,
         };
         if code == "MOVED" {

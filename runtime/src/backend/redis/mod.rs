@@ -58,10 +58,10 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// What was removed before an ack group had it is told by the server's count of what the group has read, which is compared
 /// in one transaction with each read. A group that begins in the middle isn't counted until it has got to the end, so it is
 /// told `Trimmed { certain: false }`; an entry deleted from among others (`XDEL`) isn't told for sure either. Looking takes
-/// the server some 2 µs for each group of the stream. What one
-/// read found in several partitions is told by as many. A read that finds nothing then waits: what is both appended and
-/// removed in the round trip between the two, or by one transaction of others during the wait, isn't told, by Redis 7.0
-/// later. A process that is killed, or a connection that breaks, between the server's answer and the caller takes what was
+/// the server some 2 µs for each group of the stream, and a copy of its oldest entry. What one
+/// read found in several partitions is told by as many. A read that finds nothing looks once more in the write by
+/// which it waits: what is both appended and removed just between the two, or by one transaction of others during the wait,
+/// isn't told, by Redis 7.0 later. A process that is killed, or a connection that breaks, between the server's answer and the caller takes what was
 /// to be told with it.
 ///
 /// # Rights

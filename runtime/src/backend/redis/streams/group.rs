@@ -19,13 +19,16 @@ use super::node::Node;
 use super::read::{GRACE, block, until};
 use super::readers::{Job, Replies, Returning, Running, Unclaimed};
 use super::record::read_entries;
-use super::scripts::{READ_NEW, RELEASE, SKIPPED};
+use super::scripts::{LOOK, READ_NEW, RELEASE};
 use super::send::{send_all, together};
 use super::settle::extend;
 use super::{Nodes, Permit, keep_place, packed, permit, places, waited};
 use crate::broker::lock;
 use crate::capability::{GroupAddress, Read as Found, Stored};
 use crate::stream::{Position, Start};
+
+/// After a server whose memory was full has refused a transaction, reads are scripts for so long.
+const FULL: Duration = Duration::from_secs(1);
 
 /// What a client keeps of one group.
 #[derive(Default)]
@@ -35,8 +38,10 @@ pub(super) struct GroupState {
     /// Where the next claim begins.
     pub(super) claims: Mutex<super::settle::Claims>,
     turn: AtomicUsize,
-    /// Where entries were removed before the group had them, which is still to be told.
-    skipped: Arc<Mutex<VecDeque<Skipped>>>,
+    /// When a transaction was refused because the server's memory is full.
+    full: Mutex<Option<Instant>>,
+    /// Where entries were removed before the group had them, or why that isn't known, which is still to be told.
+    skipped: Arc<Mutex<VecDeque<Result<Skipped, Fault>>>>,
     /// How many reads that nobody wants any more have entries to give back, or may have.
     returning: watch::Sender<usize>,
 }
@@ -110,36 +115,39 @@ pub(in super::super) async fn read_new<N: Nodes>(
     wait: Duration,
 ) -> Result<Found, Fault> {
     let groups = group_state(group);
-    // It stood before what is held.
-    if let Some(trimmed) = groups.trimmed() {
-        return Ok(trimmed);
-    }
-    let held = groups.held(consumer, max);
-    if !held.is_empty() {
-        // They may have been idle long enough for another to claim them.
-        let kept = extend(nodes, group, consumer, &held).await?;
-        let taken = groups.take_held(consumer, &held, &kept);
-        if !taken.is_empty() {
-            return Ok(Found::Records(taken));
-        }
-    }
     let until = until(wait);
     let state = state(group.stream());
     let mut redirected = false;
     let mut place = None;
     loop {
+        // It stood before what is held.
+        if let Some(trimmed) = groups.trimmed() {
+            return trimmed;
+        }
+        let held = groups.held(consumer, max);
+        if !held.is_empty() {
+            // They may have been idle long enough for another to claim them.
+            let kept = extend(nodes, group, consumer, &held).await?;
+            let taken = groups.take_held(consumer, &held, &kept);
+            if !taken.is_empty() {
+                return Ok(Found::Records(taken));
+            }
+        }
         let layout = state.layout(nodes, group.stream()).await?;
         let reading = Reading { state, groups, layout: &layout, group, consumer, max };
         let block = block(until, nodes.host().limits().heartbeat).filter(|_| !wait.is_zero());
         let mut read = reading.at_once(nodes).await?;
-        if let (Some(block), false) = (block, read.moved || read.is_something()) {
+        if let (Some(block), false) = (block, read.moved.is_some() || read.is_something()) {
             let (parts, block) = waited::<N>(&layout, groups.turn(), block);
             let places = places(nodes, parts).await?.into_iter().map(|(node, parts)| (node, vec![parts])).collect();
             let block = Some((block, keep_place(nodes, &mut place).await?));
             read = reading.round(nodes, places, block, reading.share()).await?;
         }
-        if read.moved && !std::mem::replace(&mut redirected, true) {
-            continue;
+        match read.moved.take() {
+            Some(_) if !std::mem::replace(&mut redirected, true) => continue,
+            Some(fault) if !read.is_something() => return Err(fault),
+            Some(_) => {}
+            None => redirected = false,
         }
         if read.is_something() || block.is_none() || until <= Instant::now() {
             reading.fill_up(nodes, &mut read).await;
@@ -159,20 +167,18 @@ struct Skipped {
 struct Read {
     /// What was handed out before the next was known.
     before: Vec<Stored>,
-    skipped: Vec<Skipped>,
+    skipped: Vec<Result<Skipped, Fault>>,
     /// What stands behind that.
     records: Vec<Stored>,
-    /// Why it isn't known whether something was removed before the records, if it isn't.
-    unlooked: Option<Fault>,
     /// Where they are from. Dropped before they are taken, these give them back.
     replies: Vec<Replies>,
-    /// Whether a partition turned out to be elsewhere.
-    moved: bool,
+    /// The refusal of a partition that turned out to be elsewhere.
+    moved: Option<Fault>,
 }
 
 impl Read {
     fn is_something(&self) -> bool {
-        !self.records.is_empty() || !self.skipped.is_empty() || self.unlooked.is_some()
+        !self.records.is_empty() || !self.skipped.is_empty()
     }
 }
 
@@ -184,9 +190,9 @@ impl GroupState {
     }
 
     /// Takes what is still to be told of entries that were removed unread.
-    fn trimmed(&self) -> Option<Found> {
-        let Skipped { first, certain } = lock(&self.skipped).pop_front()?;
-        Some(Found::Trimmed { first, certain })
+    fn trimmed(&self) -> Option<Result<Found, Fault>> {
+        let skipped = lock(&self.skipped).pop_front()?;
+        Some(skipped.map(|Skipped { first, certain }| Found::Trimmed { first, certain }))
     }
 
     fn hold(&self, consumer: &str, records: Vec<Stored>) {
@@ -254,6 +260,17 @@ async fn jobs<'a, N: Nodes>(nodes: &N, parts: &[&'a Part]) -> Result<Vec<(Arc<No
     Ok(jobs)
 }
 
+/// How new entries are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By a command that waits, behind a look in the same write: hardly anything comes between.
+    Wait,
+    /// In a transaction with a look for what was removed unread.
+    Transaction,
+    /// By a script that looks, too: it counts over several partitions, and takes the server twice as long.
+    Script,
+}
+
 /// A connection that was asked, and its answer.
 type Asked = (Running, Arc<Node>, Option<Result<Replies, Fault>>);
 
@@ -308,13 +325,9 @@ impl Reading<'_> {
             self.groups.hold(self.consumer, read.records);
             return Ok(Found::Records(read.before));
         }
-        if let Some(fault) = read.unlooked {
-            self.groups.hold(self.consumer, read.records);
-            return Err(fault);
-        }
         if let Some(trimmed) = self.groups.trimmed() {
             self.groups.hold(self.consumer, read.records);
-            return Ok(trimmed);
+            return trimmed;
         }
         if read.records.len() > self.max {
             self.groups.hold(self.consumer, read.records.split_off(self.max));
@@ -324,37 +337,35 @@ impl Reading<'_> {
 
     /// Reads what is there.
     async fn at_once<N: Nodes>(&self, nodes: &N) -> Result<Read, Fault> {
+        match self.each_at_once(nodes).await {
+            // Redis 7.0 takes no transaction then, and who consumes may be who makes room.
+            Err(fault) if fault.code == Some(Code::Full) => self.each_at_once(nodes).await,
+            read => read,
+        }
+    }
+
+    async fn each_at_once<N: Nodes>(&self, nodes: &N) -> Result<Read, Fault> {
         let all = self.layout.parts.len();
         let scarce = self.max < all;
+        // Another partition comes first each time.
+        let parts = self.layout.parts.iter().cycle().skip(self.groups.turn() % all).take(all);
         if scarce && !N::APART {
-            return self.counted(nodes).await;
+            let node = nodes.owner(self.layout.parts[0].slot).await?;
+            let mut job = (Vec::new(), Vec::new());
+            self.add(&mut job, &parts.collect::<Vec<_>>(), Way::Script, self.max, None);
+            let job = self.job(nodes, job, Way::Script, None, permit(nodes, false).await?);
+            let running = node.readers.start(job)?;
+            return self.gather(nodes, vec![(running, node, None)], Way::Script).await;
         }
         // Fewer than there are partitions are read from as many partitions at a time, so that nothing is left over.
-        let first = self.groups.turn();
-        let parts: Vec<&Part> = self.layout.parts.iter().cycle().skip(first % all).take(all).collect();
+        let parts: Vec<&Part> = parts.collect();
         for parts in parts.chunks(if scarce { self.max } else { all }) {
             let read = self.round(nodes, jobs(nodes, parts).await?, None, self.share()).await?;
-            if read.moved || read.is_something() {
+            if read.moved.is_some() || read.is_something() {
                 return Ok(read);
             }
         }
         Ok(Read::default())
-    }
-
-    /// Reads by the script that counts over all partitions, which are on one node.
-    async fn counted<N: Nodes>(&self, nodes: &N) -> Result<Read, Fault> {
-        let all = self.layout.parts.len();
-        let node = nodes.owner(self.layout.parts[0].slot).await?;
-        // Another partition comes first each time.
-        let parts = self.layout.parts.iter().cycle().skip(self.groups.turn() % all).take(all);
-        let keys: Vec<&[u8]> = parts.map(|part| part.log.as_bytes()).collect();
-        let max = self.max.to_string();
-        let arguments = [&**self.group.name(), self.consumer, &max].map(str::as_bytes);
-        let mut job = (Vec::new(), Vec::new());
-        self.add_looking(&mut job, &keys, READ_NEW.call(true, &keys, &arguments));
-        let job = self.job(nodes, job, None, permit(nodes, false).await?);
-        let running = node.readers.start(job)?;
-        self.gather(nodes, vec![(running, node, None)], false).await
     }
 
     /// Asks with these commands on these nodes, all at once.
@@ -365,59 +376,71 @@ impl Reading<'_> {
         block: Option<(u64, Permit)>,
         share: usize,
     ) -> Result<Read, Fault> {
-        let count = share.to_string();
-        let (block, permit) = match block {
-            Some((block, permit)) => (Some(block), permit),
-            None => (None, permit(nodes, false).await?),
+        let full = || lock(&self.groups.full).is_some_and(|since| since.elapsed() < FULL);
+        let (way, block, permit) = match block {
+            Some((block, permit)) => (Way::Wait, Some(block), permit),
+            None => (if full() { Way::Script } else { Way::Transaction }, None, permit(nodes, false).await?),
         };
-        let block_text = block.map(|block| block.to_string());
         let mut running = Vec::with_capacity(jobs.len());
         for (node, commands) in jobs {
             let mut job = (Vec::new(), Vec::with_capacity(commands.len()));
             for parts in commands {
-                let mut words = vec!["GROUP", self.group.name(), self.consumer, "COUNT", &count];
-                if let Some(block) = &block_text {
-                    words.extend(["BLOCK", block]);
-                }
-                words.push("STREAMS");
-                words.extend(parts.iter().map(|part| &*part.log));
-                words.extend(parts.iter().map(|_| ">"));
-                let read = packed("XREADGROUP", &words);
-                if block.is_some() {
-                    add(&mut job, read);
-                } else {
-                    let logs: Vec<&[u8]> = parts.iter().map(|part| part.log.as_bytes()).collect();
-                    self.add_looking(&mut job, &logs, read);
-                }
+                self.add(&mut job, &parts, way, share, block);
             }
-            let job = self.job(nodes, job, block, permit.clone());
+            let job = self.job(nodes, job, way, block, permit.clone());
             running.push((node.readers.start(job)?, node, None));
         }
-        self.gather(nodes, running, block.is_some()).await
+        self.gather(nodes, running, way).await
     }
 
     fn job<N: Nodes>(
         &self,
         nodes: &N,
         (bytes, words): (Vec<u8>, Vec<&'static str>),
+        way: Way,
         block: Option<u64>,
         permit: Permit,
     ) -> Job {
         let patience = block.map_or(nodes.host().limits().timeout, |block| Duration::from_millis(block) + GRACE);
-        let unclaimed = Some(self.give_back(block.is_some()));
+        let unclaimed = Some(self.give_back(way));
         Job { bytes, words, enough: Instant::now() + patience, permit, unclaimed }
     }
 
-    /// Appends a read behind a look at its logs, both in one transaction, so that nothing is removed in between.
-    fn add_looking(&self, job: &mut (Vec<u8>, Vec<&'static str>), logs: &[&[u8]], read: Packed) {
-        let look = SKIPPED.call(true, logs, &[self.group.name().as_bytes()]);
-        for command in [packed("MULTI", &[]), look, read, packed("EXEC", &[])] {
-            add(job, command);
+    /// Appends what reads these partitions of one slot: so many entries of each or, where a script has more partitions than
+    /// it may hand out entries, so many in all.
+    fn add(&self, job: &mut (Vec<u8>, Vec<&'static str>), parts: &[&Part], way: Way, share: usize, block: Option<u64>) {
+        let (group, share_text) = (&**self.group.name(), share.to_string());
+        let logs: Vec<&[u8]> = parts.iter().map(|part| part.log.as_bytes()).collect();
+        let mut commands = Vec::with_capacity(4);
+        if way == Way::Script {
+            let most = self.max.min(share.saturating_mul(parts.len())).to_string();
+            let arguments = [group, self.consumer, &share_text, &most].map(str::as_bytes);
+            commands.push(READ_NEW.call(true, &logs, &arguments));
+        } else {
+            let block = block.map(|block| block.to_string());
+            let mut words = vec!["GROUP", group, self.consumer, "COUNT", &share_text];
+            if let Some(block) = &block {
+                words.extend(["BLOCK", block]);
+            }
+            words.push("STREAMS");
+            words.extend(parts.iter().map(|part| &*part.log));
+            words.extend(parts.iter().map(|_| ">"));
+            let read = packed("XREADGROUP", &words);
+            let look = LOOK.call(way != Way::Wait, &logs, &[group.as_bytes()]);
+            if way == Way::Wait {
+                commands.extend([look, read]);
+            } else {
+                commands.extend([packed("MULTI", &[]), look, read, packed("EXEC", &[])]);
+            }
+        }
+        for Packed { word, bytes } in commands {
+            job.1.push(word);
+            if job.0.is_empty() { job.0 = bytes } else { job.0.extend(bytes) }
         }
     }
 
     /// Awaits all, and returns what they handed out.
-    async fn gather<N: Nodes>(&self, nodes: &N, mut running: Vec<Asked>, waits: bool) -> Result<Read, Fault> {
+    async fn gather<N: Nodes>(&self, nodes: &N, mut running: Vec<Asked>, way: Way) -> Result<Read, Fault> {
         // The first that has something ends the others' wait, and what they hand out meanwhile comes along.
         std::future::poll_fn(|cx| {
             let mut enough = false;
@@ -425,7 +448,8 @@ impl Reading<'_> {
                 if answer.is_none()
                     && let Poll::Ready(ready) = running.poll(cx)
                 {
-                    enough |= waits && !ready.as_ref().is_ok_and(|replies| replies.get().iter().all(is_empty));
+                    enough |=
+                        way == Way::Wait && !ready.as_ref().is_ok_and(|replies| replies.get().iter().all(is_empty));
                     *answer = Some(ready);
                 }
             }
@@ -437,20 +461,23 @@ impl Reading<'_> {
             if running.iter().all(|(.., answer)| answer.is_some()) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        let (mut skipped, mut records, mut moved) = (Vec::new(), Vec::new(), false);
-        let (mut unlooked, mut failed) = (None, None);
+        let (mut skipped, mut records) = (Vec::new(), Vec::new());
+        let (mut unlooked, mut moved, mut failed) = (None, None, None);
         let mut taken: Vec<Replies> = Vec::new();
         for (_, node, answer) in running {
             let mut fail = |fault: Fault| {
                 self.state.learn(&fault);
-                moved |= nodes.redirected(&fault, &node).is_some();
-                failed.get_or_insert(fault);
+                if way == Way::Transaction && fault.code == Some(Code::Full) {
+                    *lock(&self.groups.full) = Some(Instant::now());
+                }
+                let elsewhere = nodes.redirected(&fault, &node).is_some();
+                if elsewhere { &mut moved } else { &mut failed }.get_or_insert(fault);
             };
             match answer {
                 Some(Ok(replies)) => {
-                    for Answer { looked, read } in answers(replies.get(), waits) {
+                    for Answer { refused, looked, read } in answers(replies.get(), way) {
                         let looked = looked.map(|reply| each_skipped(&reply?, self.layout, &mut skipped));
-                        if let Some(Err(fault)) = looked {
+                        if let Some(fault) = refused.or(looked.and_then(Result::err)) {
                             unlooked.get_or_insert(fault);
                         }
                         let read = read.and_then(|reply| self.parse(&reply, &mut records));
@@ -463,19 +490,20 @@ impl Reading<'_> {
             }
         }
         match failed {
-            Some(fault) if records.is_empty() && !moved => return Err(fault),
+            Some(fault) if records.is_empty() && moved.is_none() => return Err(fault),
             _ => {}
         }
-        Ok(Read { before: Vec::new(), skipped, records, unlooked, replies: taken, moved })
+        skipped.extend(unlooked.map(Err));
+        Ok(Read { before: Vec::new(), skipped, records, replies: taken, moved })
     }
 
     /// What gives back entries that nobody took. One that its consumer has found in its history meanwhile stays there.
-    fn give_back(&self, waits: bool) -> Unclaimed {
+    fn give_back(&self, way: Way) -> Unclaimed {
         let (group, consumer) = (self.group.name().clone(), self.consumer.to_owned());
         let (layout, untold) = (self.layout.clone(), self.groups.skipped.clone());
         let commands = move |replies: &[Result<Bytes, Fault>]| {
             let mut commands = Vec::new();
-            for Answer { looked, read } in answers(replies, waits) {
+            for Answer { looked, read, .. } in answers(replies, way) {
                 // What can't be read can't be given back either.
                 if let Some(Ok(reply)) = looked {
                     let mut skipped = Vec::new();
@@ -508,35 +536,52 @@ impl Reading<'_> {
     }
 }
 
-/// Appends a command to a job's.
-fn add((bytes, words): &mut (Vec<u8>, Vec<&'static str>), command: Packed) {
-    words.push(command.word);
-    if bytes.is_empty() { *bytes = command.bytes } else { bytes.extend(command.bytes) }
-}
-
 /// What one read was answered, and the look before it, if there was one.
 struct Answer {
+    /// Why they weren't in one transaction.
+    refused: Option<Fault>,
     looked: Option<Result<Bytes, Fault>>,
     read: Result<Bytes, Fault>,
 }
 
-/// The answers of a job that waits, or whose reads are in transactions.
-fn answers(replies: &[Result<Bytes, Fault>], waits: bool) -> Vec<Answer> {
-    if waits {
-        return replies.iter().map(|read| Answer { looked: None, read: read.clone() }).collect();
+/// The answers of a job.
+fn answers(replies: &[Result<Bytes, Fault>], way: Way) -> Vec<Answer> {
+    let of_both = |reply: Result<&Bytes, Fault>| {
+        reply.and_then(both).unwrap_or_else(|fault| Answer { refused: None, looked: None, read: Err(fault) })
+    };
+    let apart = |refused: Option<&Fault>, look: &Result<Bytes, Fault>, read: &Result<Bytes, Fault>| Answer {
+        refused: refused.cloned(),
+        looked: Some(look.clone()).filter(|look| !is_unknown(look)),
+        read: read.clone(),
+    };
+    match way {
+        Way::Wait => replies.as_chunks::<2>().0.iter().map(|[look, read]| apart(None, look, read)).collect(),
+        Way::Script => replies.iter().map(|reply| of_both(reply.as_ref().map_err(Clone::clone))).collect(),
+        Way::Transaction => {
+            let transactions = replies.as_chunks::<4>().0.iter();
+            transactions
+                .map(|[begun, look, read, done]| match (begun, done) {
+                    // What was to be in it has been carried out all the same.
+                    (Err(refused), _) => apart(Some(refused), look, read),
+                    (_, Ok(done)) => of_both(Ok(done)),
+                    // What was refused at first says why all of it was.
+                    (_, Err(aborted)) => of_both(Err([look, read]
+                        .into_iter()
+                        .find_map(|reply| reply.as_ref().err())
+                        .unwrap_or(aborted)
+                        .clone())),
+                })
+                .collect()
+        }
     }
-    let transactions = replies.as_chunks::<4>().0.iter();
-    transactions
-        .map(|[begun, look, read, done]| {
-            // What was refused before it was begun aborts the whole, and says why.
-            let refused = || [begun, look, read].into_iter().find_map(|reply| reply.as_ref().err()).cloned();
-            let done = done.as_ref().map_err(|aborted| refused().unwrap_or_else(|| aborted.clone()));
-            done.and_then(both).unwrap_or_else(|fault| Answer { looked: None, read: Err(fault) })
-        })
-        .collect()
 }
 
-/// What a transaction's last reply holds.
+/// Whether the server didn't know the script. It does where a read at once has just been, but may have forgotten.
+fn is_unknown(reply: &Result<Bytes, Fault>) -> bool {
+    reply.as_ref().is_err_and(|fault| fault.code == Some(Code::UnknownScript))
+}
+
+/// What the reply of a transaction or a script holds.
 fn both(done: &Bytes) -> Result<Answer, Fault> {
     let mut cursor = Cursor::new(done);
     if cursor.list()? != Some(2) {
@@ -547,11 +592,11 @@ fn both(done: &Bytes) -> Result<Answer, Fault> {
         _ => Ok(reply),
     };
     // What was read is long, and the rest.
-    Ok(Answer { looked: Some(told(cursor.frame()?, "EVAL")), read: told(cursor.rest(), "XREADGROUP") })
+    Ok(Answer { refused: None, looked: Some(told(cursor.frame()?, "EVAL")), read: told(cursor.rest(), "XREADGROUP") })
 }
 
 /// Goes over what a look has found.
-fn each_skipped(reply: &Bytes, layout: &Layout, skipped: &mut Vec<Skipped>) -> Result<(), Fault> {
+fn each_skipped(reply: &Bytes, layout: &Layout, skipped: &mut Vec<Result<Skipped, Fault>>) -> Result<(), Fault> {
     let mut reply = Cursor::new(reply);
     for _ in 0..reply.list()?.unwrap_or(0) / 4 {
         let log = reply.text()?;
@@ -560,13 +605,13 @@ fn each_skipped(reply: &Bytes, layout: &Layout, skipped: &mut Vec<Skipped>) -> R
         let id = Position::of_halves(part.index, high, low);
         // Where nothing is left, the next record comes first, after the last there was.
         let first = if reply.number()? == 0 { Position::new(part.index, id.offset().saturating_add(1)) } else { id };
-        skipped.push(Skipped { first, certain: reply.number()? == 1 });
+        skipped.push(Ok(Skipped { first, certain: reply.number()? == 1 }));
     }
     Ok(())
 }
 
 fn is_empty(reply: &Result<Bytes, Fault>) -> bool {
-    reply.as_ref().is_ok_and(|reply| matches!(Cursor::new(reply).list(), Ok(None | Some(0))))
+    is_unknown(reply) || reply.as_ref().is_ok_and(|reply| matches!(Cursor::new(reply).list(), Ok(None | Some(0))))
 }
 
 /// Goes over the logs of a reply, each with its entries.

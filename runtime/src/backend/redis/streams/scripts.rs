@@ -12,10 +12,10 @@ pub(super) struct Script {
 }
 
 macro_rules! scripts {
-    ($($name:ident: $file:literal),+ $(,)?) => {$(
+    ($($name:ident: $($file:literal)+),+ $(,)?) => {$(
         pub(super) static $name: Script = Script {
-            text: include_str!(concat!("scripts/", $file)),
-            digest: LazyLock::new(|| redis::Script::new(include_str!(concat!("scripts/", $file))).get_hash().to_owned()),
+            text: concat!($(include_str!(concat!("scripts/", $file))),+),
+            digest: LazyLock::new(|| redis::Script::new($name.text).get_hash().to_owned()),
         };
     )+};
 }
@@ -26,12 +26,12 @@ scripts! {
     ENSURE: "ensure.lua",
     EXTEND: "extend.lua",
     HISTORY: "history.lua",
+    LOOK: "skipped.lua" "look.lua",
     READ: "read.lua",
-    READ_NEW: "read_new.lua",
+    READ_NEW: "skipped.lua" "read_new.lua",
     RELEASE: "release.lua",
     REMOVE_CONSUMER: "remove_consumer.lua",
     SETTLED: "settled.lua",
-    SKIPPED: "skipped.lua",
     TRIM: "trim.lua",
 }
 

@@ -484,6 +484,45 @@ async fn what_was_done_in_part_is_not_said_to_be_undone() {
     }
 }
 
+/// Who consumes may be who makes room.
+#[tokio::test]
+async fn a_server_whose_memory_is_full_is_read_from() {
+    for kind in Kind::ALL {
+        for partitions in [1, 3] {
+            let server = Server::start(kind, RedisOptions::default()).await;
+            let stream = Entry::stream(&broker(server.url())).unwrap();
+            stream.ensure(StreamSettings::new().partitions(partitions)).await.unwrap();
+            let group = stream.ack_group("g").unwrap();
+            group.ensure(Start::Earliest).await.unwrap();
+            for number in 0..100 {
+                append(&stream, number).await;
+            }
+            server.command(&["XTRIM", &log(&stream), "MAXLEN", "1"]).await;
+            server.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+            let refused = stream.append(&"k".to_owned(), &entry(100)).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Refused, "{refused:?}");
+            let one = group.consumer("one").unwrap();
+            let (mut read, mut told) = (0, 0);
+            loop {
+                match one.read(20, Duration::from_millis(1)).await {
+                    Ok(page) if page.is_empty() => break,
+                    Ok(page) => {
+                        one.ack(page.iter().map(Delivery::position)).await.unwrap();
+                        read += page.len();
+                    }
+                    Err(trimmed) => {
+                        assert_eq!(trimmed.kind(), ErrorKind::Trimmed { certain: true }, "{kind:?}");
+                        assert_eq!(trimmed.first_left().map(Position::partition), Some(0));
+                        told += 1;
+                    }
+                }
+            }
+            assert_eq!((told, read == 1), (1, partitions == 1), "{kind:?}: {read}");
+            assert_eq!(group.trim_acknowledged().await.unwrap(), read as u64);
+        }
+    }
+}
+
 /// One of two partitions can't be read; nothing that is to be told is lost.
 #[tokio::test]
 async fn what_was_removed_is_told_though_a_read_fails() {

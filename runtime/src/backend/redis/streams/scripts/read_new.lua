@@ -1,8 +1,21 @@
--- Reads new entries of several logs, so many in all. KEYS: logs. ARGV: group, consumer, count.
-local left = tonumber(ARGV[3])
+-- Behind skipped.lua: reads new entries of several logs. KEYS: logs. ARGV: group, consumer, how many of each, how many in
+-- all. Returns what was skipped, and each log with its entries.
+local told = skipped(KEYS, ARGV[1])
+if told.err then
+  return told
+end
+local each, left = tonumber(ARGV[3]), tonumber(ARGV[4])
 local read = {}
-for i = 1, #KEYS do
-  local found = redis.call('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', left, 'STREAMS', KEYS[i], '>')
+for _, log in ipairs(KEYS) do
+  local count = math.min(each, left)
+  local found = redis.pcall('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', count, 'STREAMS', log, '>')
+  if found and found.err then
+    -- What was found before comes first; the next read is refused again.
+    if #told + #read > 0 then
+      break
+    end
+    return found
+  end
   if found then
     read[#read + 1] = found[1][1]
     read[#read + 1] = found[1][2]
@@ -12,4 +25,4 @@ for i = 1, #KEYS do
     end
   end
 end
-return read
+return { told, read }
