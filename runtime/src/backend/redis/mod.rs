@@ -56,13 +56,12 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// the server's tree; what was given back is idle since 1970.
 ///
 /// What was removed before an ack group had it is told by the server's count of what the group has read, which is compared
-/// in one transaction with each read. A group that begins in the middle isn't counted until it has got to the end, so it is
-/// told `Trimmed { certain: false }`; an entry deleted from among others (`XDEL`) isn't told for sure either. Looking takes
-/// the server some 2 µs for each group of the stream, and a copy of its oldest entry. What one
-/// read found in several partitions is told by as many. A read that finds nothing looks once more in the write by
-/// which it waits: what is both appended and removed just between the two, or by one transaction of others during the wait,
-/// isn't told, by Redis 7.0 later. A process that is killed, or a connection that breaks, between the server's answer and the caller takes what was
-/// to be told with it.
+/// in one transaction with each read; that takes the server some 2 µs for each group of the stream. A group that begins in
+/// the middle isn't counted until it has got to the end, so it is told `Trimmed { certain: false }`; an entry deleted from
+/// among others (`XDEL`) isn't told for sure either. What one read found in several partitions is told by as many. A read
+/// that finds nothing looks once more in the write by which it waits: what is both appended and removed just between these
+/// two, or by one transaction of others during the wait, isn't told, by Redis 7.0 later. A process that is killed, or a
+/// connection that breaks, between the server's answer and the caller takes what was to be told with it.
 ///
 /// # Rights
 ///
@@ -81,7 +80,7 @@ use subscriber::{RedisSubscription, Route, Subscriber, Words};
 /// |---|---|
 /// | append | `+hgetall +xadd`, with retention `+xtrim`, with ids `+evalsha +eval +exists +time +zscore +zadd +zrangebyscore +zrem +hset +hget +hdel`, with durability `+wait` or `+waitaof` |
 /// | read | `+hgetall +xrange +xread +xinfo\|stream +client\|unblock +evalsha +eval` |
-/// | consume in a group | that of reading, and `+multi +exec +xreadgroup +xack +xpending +xclaim +xautoclaim +xrevrange +xinfo\|groups +xgroup\|setid +time` |
+/// | consume in a group | that of reading, and `+multi +exec +xlen +xreadgroup +xack +xpending +xclaim +xautoclaim +xrevrange +xinfo\|groups +xgroup\|setid +time` |
 /// | ensure a group, as a worker does that makes it anew | that of reading, and `+xgroup\|create` |
 /// | delete a group, remove a consumer, trim what is acknowledged | that of consuming, and `+xgroup\|destroy +xgroup\|delconsumer +xtrim` |
 /// | ensure and delete a stream | `+hgetall +evalsha +eval +type +exists +hset +xgroup\|create +xgroup\|destroy +unlink` |

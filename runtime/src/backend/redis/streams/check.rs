@@ -66,6 +66,7 @@ const USES: [Use; 5] = [
         commands: &[
             ("MULTI", Key::None, &[]),
             ("EXEC", Key::None, &[]),
+            ("XLEN", Key::Log, &[]),
             ("XREADGROUP", Key::Read(&["GROUP", "g", "c", "STREAMS"]), &[">"]),
             ("XACK", Key::Log, &["g", "0-1"]),
             ("XPENDING", Key::Log, &["g"]),

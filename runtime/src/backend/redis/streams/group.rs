@@ -503,23 +503,25 @@ impl Reading<'_> {
         let (layout, untold) = (self.layout.clone(), self.groups.skipped.clone());
         let commands = move |replies: &[Result<Bytes, Fault>]| {
             let mut commands = Vec::new();
-            for Answer { looked, read, .. } in answers(replies, way) {
+            for Answer { refused, looked, read } in answers(replies, way) {
+                let before = commands.len();
                 // What can't be read can't be given back either.
-                if let Some(Ok(reply)) = looked {
-                    let mut skipped = Vec::new();
-                    let _ = each_skipped(&reply, &layout, &mut skipped);
-                    lock(&untold).extend(skipped);
+                if let Ok(read) = read {
+                    let _ = each_log(&read, |log, entries| {
+                        let ids = ids(entries)?;
+                        if !ids.is_empty() {
+                            let mut arguments = vec![group.as_bytes(), consumer.as_bytes(), b"new"];
+                            arguments.extend(&ids);
+                            commands.push(RELEASE.call(true, &[log], &arguments));
+                        }
+                        Ok(())
+                    });
                 }
-                let Ok(read) = read else { continue };
-                let _ = each_log(&read, |log, entries| {
-                    let ids = ids(entries)?;
-                    if !ids.is_empty() {
-                        let mut arguments = vec![group.as_bytes(), consumer.as_bytes(), b"new"];
-                        arguments.extend(&ids);
-                        commands.push(RELEASE.call(true, &[log], &arguments));
-                    }
-                    Ok(())
-                });
+                let mut skipped = Vec::new();
+                let looked = looked.map(|reply| each_skipped(&reply?, &layout, &mut skipped));
+                let unlooked = refused.or(looked.and_then(Result::err)).filter(|_| commands.len() > before);
+                skipped.extend(unlooked.map(Err));
+                lock(&untold).extend(skipped);
             }
             commands
         };

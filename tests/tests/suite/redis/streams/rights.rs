@@ -10,7 +10,7 @@ const APPENDS: &str =
     "+hgetall +xadd +xtrim +evalsha +eval +exists +time +zscore +zadd +zrangebyscore +zrem +hset +hget +hdel";
 const READING: &str = "+xrange +xread +xinfo|stream +client|unblock";
 const GROUPS: &str =
-    "+multi +exec +xreadgroup +xack +xpending +xclaim +xautoclaim +xrevrange +xinfo|groups +xgroup|setid";
+    "+multi +exec +xlen +xreadgroup +xack +xpending +xclaim +xautoclaim +xrevrange +xinfo|groups +xgroup|setid";
 const ENSURES_GROUPS: &str = "+xgroup|create";
 const MANAGES_GROUPS: &str = "+xgroup|destroy +xgroup|delconsumer +xtrim";
 const ENSURES: &str = "+hgetall +evalsha +eval +type +exists +hset +xgroup|create +xgroup|destroy +unlink";

@@ -31,11 +31,13 @@ local function skipped(logs, name)
     for _, group in ipairs(groups) do
       group = fields(group)
       local last = group['last-delivered-id']
-      -- While an entry is left that the group has had, nothing behind it was removed.
-      if group['name'] == name and #redis.call('XRANGE', log, '-', last, 'COUNT', 1) == 0 then
+      -- Where fewer are unread than there are, or an entry is left that the group has had, nothing behind it was removed.
+      -- The first needs no copy of an entry.
+      local read, lag = group['entries-read'], group['lag']
+      if group['name'] == name and not (read and lag and lag < redis.call('XLEN', log))
+        and #redis.call('XRANGE', log, '-', last, 'COUNT', 1) == 0 then
         local info = fields(redis.call('XINFO', 'STREAM', log))
         local removed = info['entries-added'] - info['length']
-        local read = group['entries-read']
         -- A group of others' that begins at the front doesn't count what was gone before.
         local certain = read and read < removed
         local perhaps = not read and removed > 0 and last ~= '0-0'
