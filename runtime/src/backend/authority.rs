@@ -33,7 +33,7 @@ impl HostPort {
             },
         };
         if host.is_empty() {
-            return Err(format!("the URL lacks a host; {forms}"));
+            return Err(format!("the URL has no host; {forms}"));
         }
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'%');
         if host.len() > MOST_HOST_BYTES || !host.bytes().all(fits) {

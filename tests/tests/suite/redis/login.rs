@@ -21,7 +21,7 @@ fn a_url_is_refused_with_a_remedy_and_without_the_credential() {
         ("hunter2", "no scheme"),
         ("http://u:hunter2@h", "scheme"),
         ("redis:u:hunter2@h", "`//`"),
-        ("redis://u:hunter2@", "lacks a host"),
+        ("redis://u:hunter2@", "no host"),
         ("redis://hun ter2", "a name of letters"),
         ("redis://u:hunter2", "port"),
         ("redis://u:hunter2/@h", "percent-encode"),
