@@ -107,7 +107,17 @@ async fn failing_callbacks<S: Subject<Backend: AckGroups>>(subject: &S) {
         let script = async {
             crew.append([0], 1).await;
             crew.handled(1).await;
-            subject.interrupt().await;
+            // Again and again, since it may be just between two reads.
+            let interrupting = async {
+                loop {
+                    subject.interrupt().await;
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            };
+            tokio::select! {
+                () = crew.until("the worker ends", |seen| matches!(seen.last(), Some(Seen::Ended(_)))) => {}
+                () = interrupting => {}
+            }
         };
         let (ended, ()) = crew.during(worker.run(note), script).await;
         RULE.same("a gap callback that fails", RULE.unwrap_err("a gap callback that fails", ended).kind(), kind);
