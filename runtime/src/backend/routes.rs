@@ -144,9 +144,9 @@ impl<F: Clone> Routes<F> {
         id
     }
 
-    /// Lets a subscription go, and returns its routes and feeds, the feeds to be dropped outside of the lock.
-    pub(super) fn remove(&mut self, id: u64) -> (Vec<Route>, Vec<Feed>) {
-        let Some(holder) = self.holders.remove(&id) else { return (Vec::new(), Vec::new()) };
+    /// Lets a subscription go, and returns its feeds, to be dropped outside of the lock.
+    pub(super) fn remove(&mut self, id: u64) -> Vec<Feed> {
+        let Some(holder) = self.holders.remove(&id) else { return Vec::new() };
         let mut feeds = Vec::new();
         for route in &holder.routes {
             if let Some(listened) = self.listened(route) {
@@ -156,7 +156,7 @@ impl<F: Clone> Routes<F> {
                 }
             }
         }
-        (holder.routes, feeds)
+        feeds
     }
 
     pub(super) fn poll_ready(&mut self, id: u64, cx: &mut Context<'_>) -> Poll<Result<(), F>> {
@@ -303,7 +303,7 @@ impl<F: Clone> Routes<F> {
         }
         let ids: Vec<u64> = listened.feeds.iter().map(|(id, _)| *id).collect();
         for id in ids {
-            ended.feeds.extend(self.remove(id).1);
+            ended.feeds.extend(self.remove(id));
         }
         self.unsubscribed(route);
         ended

@@ -8,7 +8,7 @@ use tidings::backend::Nats;
 use tidings::{
     Broker, Cause, Config, Error, ErrorKind, Limits, Namespace, Outcome, SubscribeOptions, Subscription, Topic, topic,
 };
-use tidings_tests::harness::{self, NatsKind, NatsOptions, within};
+use tidings_tests::harness::{self, Direction, NatsKind, NatsOptions, Proxy, within};
 
 mod attacks;
 mod durables;
@@ -143,6 +143,30 @@ async fn a_slow_subscription_overflows_alone() {
     let ended = ending(&mut slow).await;
     assert_eq!(ended.cause(), Some(Cause::Overflow));
     assert_eq!(ending(&mut slow).await.cause(), Some(Cause::Overflow), "it sticks");
+}
+
+#[tokio::test]
+async fn closing_what_has_overflowed_waits_for_the_server() {
+    let server = server().await;
+    let proxy = Proxy::start(server.port()).await;
+    let limits = Limits::default().buffer_messages(1);
+    let config = Config::new(Namespace::new("shop", "test").unwrap()).limits(limits);
+    let slow = Broker::new(Nats::new(format!("nats://{}", proxy.address())).unwrap(), config).unwrap();
+    let topic = Counted::topic(&slow).unwrap();
+    let mut held = topic.subscribe(&"a".to_owned()).await.unwrap();
+    let mut behind = topic.subscribe(&"b".to_owned()).await.unwrap();
+    let other = Counted::topic(&broker(server.url())).unwrap();
+    proxy.stall(Direction::ToServer, true);
+    for (number, key) in ["a", "a", "b"].into_iter().enumerate() {
+        publish(&other, key, number as u64).await;
+    }
+    assert_eq!(receive(&mut behind).await, 2);
+    assert_eq!(ending(&mut held).await.cause(), Some(Cause::Overflow));
+    let mut closing = std::pin::pin!(held.close());
+    let early = tokio::time::timeout(Duration::from_millis(100), &mut closing).await;
+    assert!(early.is_err(), "the server hasn't been told to unsubscribe yet");
+    proxy.stall(Direction::ToServer, false);
+    within("it closes", closing).await;
 }
 
 #[tokio::test]

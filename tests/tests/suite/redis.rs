@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidings::backend::Redis;
 use tidings::{Broker, Cause, Config, ErrorKind, Limits, Namespace, Outcome, Subscription, Topic, topic};
-use tidings_tests::harness::{Kind, Proxy, RedisOptions, Server, within};
+use tidings_tests::harness::{Direction, Kind, Proxy, RedisOptions, Server, within};
 
 mod attacks;
 mod cluster;
@@ -187,6 +187,29 @@ async fn a_slow_subscription_overflows_alone() {
         assert_eq!(receive(&mut slow).await, number);
     }
     assert_eq!(cause(&mut slow).await, Cause::Overflow);
+}
+
+#[tokio::test]
+async fn closing_what_has_overflowed_waits_for_the_server() {
+    let server = server().await;
+    let proxy = Proxy::start(server.port()).await;
+    let slow = limited(Redis::new(proxy.url()).unwrap(), Limits::default().buffer_messages(1));
+    let topic = Counted::topic(&slow).unwrap();
+    let mut held = topic.subscribe(&"a".to_owned()).await.unwrap();
+    let mut behind = topic.subscribe(&"b".to_owned()).await.unwrap();
+    let other = Counted::topic(&broker(server.url())).unwrap();
+    proxy.stall(Direction::ToServer, true);
+    for (number, key) in ["a", "a", "b"].into_iter().enumerate() {
+        assert_eq!(publish(&other, key, number as u64).await, Some(1));
+    }
+    assert_eq!(receive(&mut behind).await, 2);
+    assert_eq!(cause(&mut held).await, Cause::Overflow);
+    let mut closing = std::pin::pin!(held.close());
+    let early = tokio::time::timeout(Duration::from_millis(100), &mut closing).await;
+    assert!(early.is_err(), "the server hasn't been told to unsubscribe yet");
+    proxy.stall(Direction::ToServer, false);
+    within("it closes", closing).await;
+    assert_eq!(publish(&other, "a", 2).await, Some(0));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Dead servers, broken connections and lost answers.
 
-use tidings_tests::harness::{Cut, Direction, Proxy, Refusal};
+use tidings_tests::harness::{Cut, Refusal};
 use tokio::time::{Instant, timeout};
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Sharded channels over a cluster's nodes.
 
 use tidings::backend::RedisCluster;
-use tidings_tests::harness::{Cluster, Direction, Replicas};
+use tidings_tests::harness::{Cluster, Replicas};
 
 use super::*;
 

@@ -64,17 +64,17 @@ impl Subscriber {
         if let Some(shared) = &current.session {
             let mut there = lock(&shared.routes);
             if there.is_open() {
-                let id = there.add(routes, feed);
+                let id = there.add(routes.clone(), feed);
                 let waker = there.take_waker();
                 drop(there);
                 if let Some(waker) = waker {
                     waker.wake();
                 }
-                return Ok(RedisSubscription { shared: shared.clone(), id });
+                return Ok(RedisSubscription { shared: shared.clone(), id, routes });
             }
         }
         let shared = Arc::<Shared>::default();
-        let id = lock(&shared.routes).add(routes, feed);
+        let id = lock(&shared.routes).add(routes.clone(), feed);
         current.session = Some(shared.clone());
         drop(current);
         let task = session::Task {
@@ -85,7 +85,7 @@ impl Subscriber {
             shared: shared.clone(),
         };
         self.host.spawn("redis subscriber", task.run());
-        Ok(RedisSubscription { shared, id })
+        Ok(RedisSubscription { shared, id, routes })
     }
 
     /// Says whether there is a connection.
@@ -129,31 +129,32 @@ impl Shared {
 pub struct RedisSubscription {
     shared: Arc<Shared>,
     id: u64,
+    /// What its end is waited for, whoever let it go.
+    routes: Vec<Route>,
 }
 
 impl RedisSubscription {
-    /// Lets the feed go; the task unsubscribes what nobody else listens to. Returns the routes.
-    fn let_go(&self) -> Vec<Route> {
+    /// Lets the feed go; the task unsubscribes what nobody else listens to.
+    fn let_go(&self) {
         let mut routes = lock(&self.shared.routes);
-        let (held, feeds) = routes.remove(self.id);
+        let feeds = routes.remove(self.id);
         let waker = routes.take_waker();
         drop(routes);
         drop(feeds);
         if let Some(waker) = waker {
             waker.wake();
         }
-        held
     }
 
-    fn poll_gone(&self, held: &[Route], cx: &mut Context<'_>) -> Poll<()> {
-        lock(&self.shared.routes).poll_gone(held, cx)
+    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        lock(&self.shared.routes).poll_gone(&self.routes, cx)
     }
 }
 
 impl Unsubscribe for RedisSubscription {
     async fn close(self) {
-        let held = self.let_go();
-        std::future::poll_fn(|cx| self.poll_gone(&held, cx)).await;
+        self.let_go();
+        std::future::poll_fn(|cx| self.poll_gone(cx)).await;
     }
 }
 
