@@ -1,6 +1,6 @@
 //! Several handles of one durable.
 
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::json;
 
 use super::others::ask;
@@ -129,5 +129,29 @@ async fn a_worker_learns_of_new_settings() {
         .await;
         stop.stop();
         within("the worker ends", running).await.unwrap().unwrap();
+    }
+}
+
+/// Else what is appended in between is handed out to nobody, and comes when its ack wait is over.
+#[tokio::test]
+async fn the_server_gives_a_request_up_before_who_asked_does() {
+    for kind in NatsKind::ALL {
+        let server = harness::Nats::start(kind, NatsOptions::default()).await;
+        let client = super::super::other(&server).await;
+        let mut requests = client.subscribe("$JS.API.CONSUMER.MSG.NEXT.>").await.unwrap();
+        client.flush().await.unwrap();
+        let broker = broker(server.url());
+        let (jobs, durable) = jobs(&broker, DurableSettings::new()).await;
+        let mut cursor = durable.cursor().await.unwrap();
+        assert_eq!(next(&mut cursor, SECOND).await, None);
+        append(&jobs, 0..1).await;
+        assert_eq!(next(&mut cursor, SECOND).await, Some((0, 1)));
+        client.flush().await.unwrap();
+        for _ in 0..2 {
+            let request = within("it asks", requests.next()).await.unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&request.payload).unwrap();
+            assert!(body["expires"].as_u64().unwrap() <= 990_000_000, "{body}");
+        }
+        assert!(requests.next().now_or_never().is_none(), "it asks once each");
     }
 }

@@ -23,6 +23,8 @@ use crate::stream::Position;
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 /// A request that isn't to wait is given up by the server after so long.
 const AT_ONCE: Duration = Duration::from_millis(50);
+/// One that waits is given up by the server so much before the pull ends, so that nothing is handed to nobody.
+const EARLIER: Duration = Duration::from_millis(10);
 
 /// What requests were answered with.
 enum Answer {
@@ -57,7 +59,7 @@ pub(super) struct Pull {
 impl NatsDurable {
     /// Asks for so many, to be handed out within the time.
     fn ask(&self, spare: Option<Listening>, batch: usize, wait: Duration) -> Result<Asked, Fault> {
-        let (expires, at_once) = if wait < AT_ONCE { (AT_ONCE, true) } else { (wait, false) };
+        let (expires, at_once) = if wait < AT_ONCE { (AT_ONCE, true) } else { (wait.saturating_sub(EARLIER), false) };
         let beats = expires >= HEARTBEAT * 3;
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let body = serde_json::json!({
@@ -252,7 +254,8 @@ impl NatsDurable {
             let now = Instant::now();
             let left = pull.until.saturating_duration_since(now);
             let coming: usize = state.asked.iter().filter(|one| !one.is_stale).map(|one| one.left).sum();
-            if coming < pull.max.div_ceil(2) && (!left.is_zero() || pull.at_once && !pull.asked) {
+            let is_due = left > EARLIER || !pull.asked && (pull.at_once || !left.is_zero());
+            if coming < pull.max.div_ceil(2) && is_due {
                 let asked = self.ask(state.spare.take(), pull.max - coming, left)?;
                 if let Some(same) = state.same.as_mut().filter(|_| state.asked.iter().all(|one| one.is_stale)) {
                     same.pause();
