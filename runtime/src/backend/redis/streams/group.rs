@@ -140,8 +140,8 @@ pub(in super::super) async fn read_new<N: Nodes>(
         if let (Some(block), false) = (block, read.moved.is_some() || read.is_something()) {
             let (parts, block) = waited::<N>(&layout, groups.turn(), block);
             let places = places(nodes, parts).await?.into_iter().map(|(node, parts)| (node, vec![parts])).collect();
-            let block = Some((block, keep_place(nodes, &mut place).await?));
-            read = reading.round(nodes, places, block, reading.share()).await?;
+            let wait = Some((block, keep_place(nodes, &mut place).await?));
+            read = reading.round(nodes, places, Way::Wait, wait, reading.share()).await?;
         }
         match read.moved.take() {
             Some(_) if !std::mem::replace(&mut redirected, true) => continue,
@@ -307,7 +307,7 @@ impl Reading<'_> {
             share = (self.max - before) / full.len();
             // What was handed out already is answer enough where this fails.
             let Ok(jobs) = jobs(nodes, &full).await else { return };
-            let Ok(more) = self.round(nodes, jobs, None, share).await else { return };
+            let Ok(more) = self.round(nodes, jobs, self.way(), None, share).await else { return };
             if !more.skipped.is_empty() {
                 read.before = std::mem::take(&mut read.records);
             }
@@ -351,16 +351,12 @@ impl Reading<'_> {
         let parts = self.layout.parts.iter().cycle().skip(self.groups.turn() % all).take(all);
         if scarce && !N::APART {
             let node = nodes.owner(self.layout.parts[0].slot).await?;
-            let mut job = (Vec::new(), Vec::new());
-            self.add(&mut job, &parts.collect::<Vec<_>>(), Way::Script, self.max, None);
-            let job = self.job(nodes, job, Way::Script, None, permit(nodes, false).await?);
-            let running = node.readers.start(job)?;
-            return self.gather(nodes, vec![(running, node, None)], Way::Script).await;
+            return self.round(nodes, vec![(node, vec![parts.collect()])], Way::Script, None, self.max).await;
         }
         // Fewer than there are partitions are read from as many partitions at a time, so that nothing is left over.
         let parts: Vec<&Part> = parts.collect();
         for parts in parts.chunks(if scarce { self.max } else { all }) {
-            let read = self.round(nodes, jobs(nodes, parts).await?, None, self.share()).await?;
+            let read = self.round(nodes, jobs(nodes, parts).await?, self.way(), None, self.share()).await?;
             if read.moved.is_some() || read.is_something() {
                 return Ok(read);
             }
@@ -368,42 +364,37 @@ impl Reading<'_> {
         Ok(Read::default())
     }
 
-    /// Asks with these commands on these nodes, all at once.
+    /// How to read at once.
+    fn way(&self) -> Way {
+        let full = lock(&self.groups.full).is_some_and(|since| since.elapsed() < FULL);
+        if full { Way::Script } else { Way::Transaction }
+    }
+
+    /// Asks with these commands on these nodes, all at once, and to wait so many milliseconds.
     async fn round<N: Nodes>(
         &self,
         nodes: &N,
         jobs: Vec<(Arc<Node>, Vec<Vec<&Part>>)>,
-        block: Option<(u64, Permit)>,
+        way: Way,
+        wait: Option<(u64, Permit)>,
         share: usize,
     ) -> Result<Read, Fault> {
-        let full = || lock(&self.groups.full).is_some_and(|since| since.elapsed() < FULL);
-        let (way, block, permit) = match block {
-            Some((block, permit)) => (Way::Wait, Some(block), permit),
-            None => (if full() { Way::Script } else { Way::Transaction }, None, permit(nodes, false).await?),
+        let (block, permit) = match wait {
+            Some((block, permit)) => (Some(block), permit),
+            None => (None, permit(nodes, false).await?),
         };
+        let patience = block.map_or(nodes.host().limits().timeout, |block| Duration::from_millis(block) + GRACE);
         let mut running = Vec::with_capacity(jobs.len());
         for (node, commands) in jobs {
             let mut job = (Vec::new(), Vec::with_capacity(commands.len()));
             for parts in commands {
                 self.add(&mut job, &parts, way, share, block);
             }
-            let job = self.job(nodes, job, way, block, permit.clone());
+            let ((bytes, words), unclaimed) = (job, Some(self.give_back(way)));
+            let job = Job { bytes, words, enough: Instant::now() + patience, permit: permit.clone(), unclaimed };
             running.push((node.readers.start(job)?, node, None));
         }
         self.gather(nodes, running, way).await
-    }
-
-    fn job<N: Nodes>(
-        &self,
-        nodes: &N,
-        (bytes, words): (Vec<u8>, Vec<&'static str>),
-        way: Way,
-        block: Option<u64>,
-        permit: Permit,
-    ) -> Job {
-        let patience = block.map_or(nodes.host().limits().timeout, |block| Duration::from_millis(block) + GRACE);
-        let unclaimed = Some(self.give_back(way));
-        Job { bytes, words, enough: Instant::now() + patience, permit, unclaimed }
     }
 
     /// Appends what reads these partitions of one slot: so many entries of each or, where a script has more partitions than
