@@ -154,6 +154,8 @@ fn binary(name: &'static str, variable: &'static str) -> Binary {
             .skip(1)
             .take(4)
             .map(|folder| folder.join("brokers"))
+            // Other packages that use these servers have a target folder of their own.
+            .chain([Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target").join("brokers")])
             .collect(),
     };
     find(name, variable, env::var_os(variable), &folders).unwrap_or_else(|missing| panic!("{missing}"))
