@@ -39,7 +39,7 @@ struct Bench {
 
 /// Runs on a server that has this setting, and no snapshots.
 pub(crate) fn run(setting: &str) -> Result<(), String> {
-    let bench = Bench::start(setting)?;
+    let bench = Bench::start(Runtime::new().map_err(shown)?, setting)?;
     println!("\n{setting}");
     for bytes in [128, 1_024] {
         bench.compare_records(bytes)?;
@@ -53,9 +53,24 @@ pub(crate) fn run(setting: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Appends so many entries of 128 B by one side, on one thread.
+pub(crate) fn count(side: &str, tasks: u32, entries: u32) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(shown)?;
+    let bench = Bench::start(runtime, "appendonly no")?;
+    let text = Text::new(128);
+    bench.in_time(async {
+        match side {
+            "tidings" => appends(&bench.stream, &text, tasks, entries).await?,
+            "redis" => raw_appends(&bench.undelayed, &text, tasks, entries).await?,
+            _ => return Err(format!("`{side}` is neither `tidings` nor `redis`")),
+        };
+        let length: u32 = redis::cmd("XLEN").arg(LOG).query_async(&mut bench.undelayed.clone()).await.map_err(shown)?;
+        if length == entries { Ok(()) } else { Err(format!("{length} entries of {entries}")) }
+    })
+}
+
 impl Bench {
-    fn start(setting: &str) -> Result<Self, String> {
-        let runtime = Runtime::new().map_err(shown)?;
+    fn start(runtime: Runtime, setting: &str) -> Result<Self, String> {
         let server = runtime.block_on(Server::start(Kind::Redis8, RedisOptions::default().config(setting)));
         let namespace = Namespace::new("bench", "redis").map_err(shown)?;
         let broker = Broker::new(Redis::new(server.url()).map_err(shown)?, Config::new(namespace)).map_err(shown)?;
