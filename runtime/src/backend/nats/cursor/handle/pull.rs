@@ -25,6 +25,8 @@ pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 const AT_ONCE: Duration = Duration::from_millis(50);
 /// One that waits is given up by the server so much before the pull ends, so that nothing is handed to nobody.
 const EARLIER: Duration = Duration::from_millis(10);
+/// And not before so long, which even a busy server needs to answer it.
+const SHORTEST: Duration = Duration::from_millis(5);
 
 /// What requests were answered with.
 enum Answer {
@@ -59,7 +61,8 @@ pub(super) struct Pull {
 impl NatsDurable {
     /// Asks for so many, to be handed out within the time.
     fn ask(&self, spare: Option<Listening>, batch: usize, wait: Duration) -> Result<Asked, Fault> {
-        let (expires, at_once) = if wait < AT_ONCE { (AT_ONCE, true) } else { (wait.saturating_sub(EARLIER), false) };
+        let at_once = wait.is_zero();
+        let expires = if at_once { AT_ONCE } else { wait.saturating_sub(EARLIER).max(SHORTEST) };
         let beats = expires >= HEARTBEAT * 3;
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let body = serde_json::json!({
