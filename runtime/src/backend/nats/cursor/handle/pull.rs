@@ -61,7 +61,8 @@ pub(super) struct Pull {
 impl NatsDurable {
     /// Asks for so many, to be handed out within the time.
     fn ask(&self, spare: Option<Listening>, batch: usize, wait: Duration) -> Result<Asked, Fault> {
-        let at_once = wait.is_zero();
+        // A short one for several ends with what is there, so that nothing comes to it behind.
+        let at_once = wait.is_zero() || batch > 1 && wait < AT_ONCE;
         let expires = if at_once { AT_ONCE } else { wait.saturating_sub(EARLIER).max(SHORTEST) };
         let beats = expires >= HEARTBEAT * 3;
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
