@@ -5,6 +5,7 @@ mod config;
 mod handle;
 mod settled;
 
+use async_nats::jetstream::ErrorCode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -142,6 +143,11 @@ impl Cursors for Nats {
             match api::call::<Deleted>(client, client.deadline(), &what, &()).await {
                 Ok(deleted) => Ok(deleted.success),
                 Err(fault) if fault.kind == ErrorKind::Absent && !fault.text.contains("stream") => Ok(false),
+                // The server lets go of the durable before it removes its files, which fails where one is being written.
+                Err(fault) if fault.code == ErrorCode::STREAM_GENERALOR => match client.consumer(durable).await {
+                    Err(gone) if gone.kind == ErrorKind::Absent => Ok(true),
+                    _ => Err(Fault { outcome: Outcome::Unknown, ..fault }.into()),
+                },
                 Err(fault) => Err(fault.into()),
             }
         };

@@ -1,5 +1,6 @@
 //! What other programs do to a durable and its stream.
 
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tidings::{Outcome, Start};
 
@@ -176,4 +177,32 @@ async fn the_rights_that_the_readme_names_suffice() {
         assert!(refused.iter().all(|error| error.kind() == ErrorKind::Forbidden), "{refused:?}");
         assert!(manager.delete().await.unwrap());
     }
+}
+
+/// A server lets go of a durable before it removes its files, which may fail: 10051 says nothing of the durable.
+#[tokio::test]
+async fn a_removal_that_fails_half_way_is_told_as_it_ended() {
+    let server = harness::Nats::start(NatsKind::Nats215, NatsOptions::default().core_only()).await;
+    let client = super::super::other(&server).await;
+    let mut requests = client.subscribe("$JS.API.CONSUMER.>").await.unwrap();
+    client.flush().await.unwrap();
+    let failed = |code: u32, words: &str| json!({ "error": { "code": 500, "err_code": code, "description": words } });
+    let answering = tokio::spawn(async move {
+        let mut looks = 0;
+        while let Some(request) = requests.next().await {
+            let answer = if request.subject.contains(".DELETE.") {
+                failed(10_051, "remove /o/m_crew: directory not empty")
+            } else {
+                looks += 1;
+                if looks == 1 { failed(10_014, "consumer not found") } else { failed(10_008, "unavailable") }
+            };
+            client.publish(request.reply.unwrap(), answer.to_string().into()).await.unwrap();
+        }
+    });
+    let broker = broker(server.url());
+    let durable = Job::stream(&broker).unwrap().durable(&owner()).unwrap();
+    assert!(within("it is gone", durable.delete()).await.unwrap());
+    let failed = within("it may be there", durable.delete()).await.unwrap_err();
+    assert_eq!((failed.kind(), failed.outcome()), (ErrorKind::Refused, Outcome::Unknown), "{failed:?}");
+    answering.abort();
 }
