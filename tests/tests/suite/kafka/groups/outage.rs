@@ -88,6 +88,7 @@ async fn an_outage_is_told_once_and_over_when_the_server_is_back(way: Way) {
         server.kill();
         let since = Instant::now();
         seen.until("the interruption is told", |seen| seen.count(|told| *told == Told::Interrupted) > 0).await;
+        seen.until("it tries again", |seen| seen.count(|told| matches!(told, Told::Failed(_))) > 1).await;
         tokio::time::sleep(OUTAGE.saturating_sub(since.elapsed())).await;
         let told = seen.told();
         eprintln!("{way:?}: while the server is away, {told:?}");
@@ -96,7 +97,7 @@ async fn an_outage_is_told_once_and_over_when_the_server_is_back(way: Way) {
         assert_eq!(seen.count(|told| matches!(told, Told::Gap(_))), 0, "{way:?}: {told:?}");
         let failed = seen.count(|told| matches!(told, Told::Failed(_)));
         // The waits between them grow.
-        assert!((2..=10).contains(&failed), "{way:?}: {failed} attempts in {OUTAGE:?}: {told:?}");
+        assert!(failed <= 10, "{way:?}: {failed} attempts in {OUTAGE:?}: {told:?}");
         server.restart().await;
         within("an append goes through", async { while orders.append(&20, &Order { number: 20 }).await.is_err() {} })
             .await;
